@@ -1,0 +1,15 @@
+use super::{CLAUDE_ENV_NAMES, names};
+use crate::AgentEntry;
+
+/// Claude Code by the adapter of the protocol's own project. It starts in mode `auto`, where Claude itself decides
+/// what to ask, unless the person's settings say otherwise; it starts turns when background work ends.
+pub(super) fn entry() -> AgentEntry {
+    AgentEntry {
+        env_names: names(&CLAUDE_ENV_NAMES),
+        install: Some("npm install -g --prefix ~/.local @agentclientprotocol/claude-agent-acp".into()),
+        sign_in: Some("claude-agent-acp --cli /login".into()),
+        asking_mode: Some("default".into()),
+        own_turns: true,
+        ..AgentEntry::built_in("claude-agent-acp", "Claude Agent", "claude-agent-acp")
+    }
+}

@@ -1,0 +1,165 @@
+use crate::{
+    ClientError, StructuredStream, TranscriptModel, UnreadableAnswer,
+    transport::{Answer, Door},
+};
+use http::{HeaderValue, Method};
+use maestro_protocol::{
+    AgentList, ApprovalAnswer, CreateSession, Decision, Nonce, PromptBody, RenameSession, ReplayPage,
+    ReplayQuery, Session, SessionId, SessionList,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::path::Path;
+
+/// A client of one daemon. Cheap to clone; every request has a connection of its own.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub(crate) door: Door,
+}
+
+impl Client {
+    /// Makes a client of the daemon that listens at `socket`, once it is seen to answer and to be this user's own.
+    /// `user_agent` is what the daemon writes down as the client of a decision, such as `maestro-cli/0.1.0`.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] and [`ClientError::ForeignSocket`].
+    ///
+    /// # Panics
+    /// If `user_agent` holds anything but visible ASCII.
+    pub async fn connect(socket: &Path, user_agent: &str) -> Result<Self, ClientError> {
+        let user_agent = HeaderValue::from_str(user_agent).expect("a user agent is visible ASCII");
+        let door = Door { socket: socket.into(), user_agent };
+        drop(door.dial().await?);
+        Ok(Self { door })
+    }
+
+    /// The socket that this client speaks to.
+    pub fn socket(&self) -> &Path {
+        &self.door.socket
+    }
+
+    /// `POST /api/sessions`: the new session, which is `Starting`, or already `Dead` with the reason.
+    pub async fn create_session(&self, wish: &CreateSession) -> Result<Session, ClientError> {
+        self.send(Method::POST, "/api/sessions", Some(wish)).await.and_then(|answer| read(&answer))
+    }
+
+    /// `GET /api/sessions`: the caller's sessions, newest first.
+    pub async fn sessions(&self) -> Result<SessionList, ClientError> {
+        self.get("/api/sessions").await
+    }
+
+    /// `GET /api/sessions/{id}`.
+    pub async fn session(&self, id: SessionId) -> Result<Session, ClientError> {
+        self.get(&format!("/api/sessions/{id}")).await
+    }
+
+    /// `PATCH /api/sessions/{id}`: renames; an empty title removes the rename.
+    pub async fn rename(&self, id: SessionId, title: &str) -> Result<Session, ClientError> {
+        let body = RenameSession { title: title.into() };
+        self.send(Method::PATCH, &format!("/api/sessions/{id}"), Some(&body))
+            .await
+            .and_then(|answer| read(&answer))
+    }
+
+    /// `DELETE /api/sessions/{id}`: ends the agent and returns once the session is dead. Harmless if it was.
+    pub async fn kill(&self, id: SessionId) -> Result<(), ClientError> {
+        self.act(Method::DELETE, &format!("/api/sessions/{id}"), NO_BODY).await
+    }
+
+    /// `POST /api/sessions/{id}/restart`: the session, which is `Starting` again.
+    pub async fn restart(&self, id: SessionId) -> Result<Session, ClientError> {
+        let path = format!("/api/sessions/{id}/restart");
+        self.send(Method::POST, &path, NO_BODY).await.and_then(|answer| read(&answer))
+    }
+
+    /// `POST …/structured/prompt`: returns once the prompt is on disk and on its way to the agent.
+    pub async fn prompt(&self, id: SessionId, prompt: &PromptBody) -> Result<(), ClientError> {
+        self.act(Method::POST, &format!("/api/sessions/{id}/structured/prompt"), Some(prompt)).await
+    }
+
+    /// `POST …/structured/cancel`: cancels the active turn; nothing happens without one.
+    pub async fn cancel(&self, id: SessionId) -> Result<(), ClientError> {
+        self.act(Method::POST, &format!("/api/sessions/{id}/structured/cancel"), NO_BODY).await
+    }
+
+    /// `POST …/structured/approvals/{nonce}`: answers an approval. Succeeds too where the nonce is no longer live
+    /// (CONTRACT §7.3), so success does not tell whose answer counted.
+    pub async fn answer(&self, id: SessionId, nonce: Nonce, decision: Decision) -> Result<(), ClientError> {
+        let path = format!("/api/sessions/{id}/structured/approvals/{nonce}");
+        self.act(Method::POST, &path, Some(&ApprovalAnswer { decision })).await
+    }
+
+    /// `GET …/structured/replay`: one page of the session's log as it changed the projections.
+    pub async fn replay(&self, id: SessionId, query: ReplayQuery) -> Result<ReplayPage, ClientError> {
+        self.get(&format!("/api/sessions/{id}/structured/replay{}", replay_query(query))).await
+    }
+
+    /// `GET /api/agents`.
+    pub async fn agents(&self) -> Result<AgentList, ClientError> {
+        self.get("/api/agents").await
+    }
+
+    /// `WS /api/structured/{id}`: the live frames of a session, over reconnects.
+    pub async fn structured(&self, id: SessionId) -> Result<StructuredStream, ClientError> {
+        StructuredStream::open(self.clone(), id).await
+    }
+
+    /// The transcript and the state as they stand: the first two frames of the socket.
+    pub async fn snapshot(&self, id: SessionId) -> Result<TranscriptModel, ClientError> {
+        StructuredStream::open(self.clone(), id).await?.snapshot().await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.send(Method::GET, path, NO_BODY).await.and_then(|answer| read(&answer))
+    }
+
+    async fn act(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(), ClientError> {
+        self.send(method, path, body).await.map(|_answer_without_content| ())
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Answer, ClientError> {
+        let body = body.map(|body| serde_json::to_vec(body).expect("request bodies are plain JSON"));
+        self.door.exchange(method, path, body).await
+    }
+}
+
+const NO_BODY: Option<&()> = None;
+
+fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ClientError> {
+    maestro_protocol::json::from_slice(&answer.body).map_err(|source| ClientError::Unreadable {
+        route: answer.route.clone(),
+        source: UnreadableAnswer::Json(source),
+    })
+}
+
+fn replay_query(query: ReplayQuery) -> String {
+    let named = [("since", query.since), ("before", query.before), ("limit", query.limit)];
+    let given = named.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
+    let joined = given.collect::<Vec<_>>().join("&");
+    if joined.is_empty() { joined } else { format!("?{joined}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_query_names_only_what_is_given() {
+        let check = |since, before, limit, expect: &str| {
+            assert_eq!(replay_query(ReplayQuery { since, before, limit }), expect);
+        };
+        check(None, None, None, "");
+        check(Some(0), None, None, "?since=0");
+        check(None, Some(7), Some(50), "?before=7&limit=50");
+        check(Some(3), None, Some(1), "?since=3&limit=1");
+    }
+}

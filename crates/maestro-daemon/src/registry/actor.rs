@@ -1,0 +1,194 @@
+//! The task that owns the list of sessions and starts and buries their actors.
+
+use crate::{
+    account::AccountScope,
+    registry::{CreateError, REQUESTS_MAX, Registry, Request, recovery::Recovery},
+    session::{ActorEnd, Birth, SessionHandle, StoredSession, Surroundings, Wish, spawn_parts},
+};
+use futures_util::FutureExt as _;
+use maestro_protocol::{EndReason, Session, SessionId, Status};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+
+/// A session and, while it has one, the way to its actor.
+struct Entry {
+    stored: StoredSession,
+    handle: Option<SessionHandle>,
+}
+
+impl Entry {
+    fn session(&self) -> Session {
+        self.handle.as_ref().map_or_else(|| self.stored.session.clone(), SessionHandle::session)
+    }
+}
+
+struct RegistryActor {
+    around: Surroundings,
+    entries: BTreeMap<SessionId, Entry>,
+    actors: JoinSet<ActorEnd>,
+    recovery: Recovery,
+    shutting_down: bool,
+}
+
+/// Loads the sessions of the data directory and starts the registry. Sessions of a graceful shutdown are resumed in
+/// the background, newest first.
+pub(crate) fn start(
+    around: Surroundings,
+    stored: Vec<StoredSession>,
+    marked: &BTreeSet<SessionId>,
+) -> Registry {
+    let (requests_tx, mut requests) = mpsc::channel(REQUESTS_MAX);
+    let tasks = around.tasks.clone();
+    let (stored, recovery) = Recovery::plan(&around, stored, marked);
+    let entries = stored.into_iter().map(|stored| (stored.id(), Entry { stored, handle: None })).collect();
+    let registry = Registry { requests: requests_tx, around: around.clone() };
+    let mut actor =
+        RegistryActor { around, entries, actors: JoinSet::new(), recovery, shutting_down: false };
+    tasks.spawn(async move {
+        actor.recover_some();
+        loop {
+            tokio::select! {
+                Some(ended) = actor.actors.join_next() => actor.on_actor_end(ended).await,
+                request = requests.recv() => match request {
+                    Some(request) => actor.on_request(request).await,
+                    None => break,
+                },
+                () = actor.recovery.next_settled() => actor.recover_some(),
+            }
+        }
+    });
+    registry
+}
+
+impl RegistryActor {
+    async fn on_request(&mut self, request: Request) {
+        match request {
+            Request::List { scope, reply } => tell(reply, self.list(&scope)),
+            Request::Get { scope, id, reply } => {
+                tell(reply, self.entry(&scope, id).map(Entry::session));
+            }
+            Request::Handle { scope, id, reply } => {
+                let known = self.entry(&scope, id).is_some();
+                tell(reply, if known { self.handle(id) } else { None });
+            }
+            Request::Adopt { stored, reply } => tell(reply, self.adopt(*stored)),
+            Request::ShutDown { reply } => {
+                self.shut_down().await;
+                tell(reply, ());
+            }
+        }
+    }
+
+    fn entry(&self, scope: &AccountScope, id: SessionId) -> Option<&Entry> {
+        self.entries.get(&id).filter(|entry| entry.stored.session.owner == scope.account())
+    }
+
+    fn list(&self, scope: &AccountScope) -> Vec<Session> {
+        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let mut sessions: Vec<Session> = own.map(Entry::session).collect();
+        sessions.sort_by_key(|session| std::cmp::Reverse((session.created_at, session.id)));
+        sessions
+    }
+
+    /// The handle of a known session; its actor is started if it has none.
+    fn handle(&mut self, id: SessionId) -> Option<SessionHandle> {
+        let entry = self.entries.get(&id)?;
+        match &entry.handle {
+            Some(handle) if !handle.is_closed() => Some(handle.clone()),
+            _ => self.start_actor(id, None),
+        }
+    }
+
+    fn start_actor(&mut self, id: SessionId, start: Option<Wish>) -> Option<SessionHandle> {
+        let entry = self.entries.get_mut(&id).filter(|_| !self.shutting_down)?;
+        let stored = StoredSession { session: entry.session(), ..entry.stored.clone() };
+        let (handle, work) = spawn_parts(Birth { around: self.around.clone(), stored, start });
+        entry.handle = Some(handle.clone());
+        // A panic is one dead session with its reason, and nothing else.
+        self.actors.spawn(async move {
+            match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(end) => end,
+                Err(_panic) => ActorEnd { id, stored: None },
+            }
+        });
+        Some(handle)
+    }
+
+    fn adopt(&mut self, stored: StoredSession) -> Result<Session, CreateError> {
+        if self.shutting_down {
+            return Err(CreateError::ShuttingDown);
+        }
+        let id = stored.id();
+        let session = stored.session.clone();
+        self.entries.insert(id, Entry { stored, handle: None });
+        // One whose agent is missing is dead already.
+        if session.status == Status::Starting {
+            self.start_actor(id, Some(Wish::First));
+        }
+        Ok(session)
+    }
+
+    async fn on_actor_end(&mut self, ended: Result<ActorEnd, tokio::task::JoinError>) {
+        // The actors catch their panics and are aborted by nobody.
+        let Ok(ActorEnd { id, stored }) = ended else { return };
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if let Some(stored) = stored {
+            entry.stored = *stored;
+        } else {
+            tracing::error!(session.id = %id, "Session `{id}` is dead: its actor broke off");
+            entry.stored.session = Session {
+                status: Status::Dead,
+                activity: None,
+                end_reason: Some(EndReason::DaemonCrash),
+                activity_detail: Some("an internal error ended this session; restart it to go on".into()),
+                ..entry.session()
+            };
+            let (logs, copy) = (self.around.logs.clone(), entry.stored.clone());
+            let written = tokio::task::spawn_blocking(move || logs.write_sidecar(id, &copy)).await;
+            if let Ok(Err(error)) = written {
+                let told = crate::report::chain(&error);
+                tracing::error!(session.id = %id, "The sidecar of session `{id}` could not be stored: {told}");
+            }
+        }
+        if entry.handle.as_ref().is_some_and(SessionHandle::is_closed) {
+            entry.handle = None;
+        }
+    }
+
+    fn recover_some(&mut self) {
+        while let Some((id, wish)) = self.recovery.take_next() {
+            if let Some(handle) = self.start_actor(id, wish) {
+                self.recovery.watch(handle);
+            }
+        }
+    }
+
+    /// Ends all sessions at once and waits for them.
+    async fn shut_down(&mut self) {
+        self.shutting_down = true;
+        let handles: Vec<SessionHandle> =
+            self.entries.values().filter_map(|entry| entry.handle.clone()).collect();
+        let stops = handles.iter().map(SessionHandle::shut_down);
+        for stopped in futures_util::future::join_all(stops).await {
+            if let Err(error) = stopped {
+                tracing::debug!("A session had ended before the shutdown reached it: {error}");
+            }
+        }
+        while let Some(ended) = self.actors.join_next().await {
+            self.on_actor_end(ended).await;
+        }
+    }
+}
+
+/// Answers. That nobody listens any more is no failure: the client left.
+fn tell<T>(reply: oneshot::Sender<T>, value: T) {
+    if reply.send(value).is_err() {
+        tracing::trace!("A client left before its answer came");
+    }
+}

@@ -1,0 +1,52 @@
+//! What a new session is before anything of it runs.
+
+use crate::{
+    account::AccountScope,
+    registry::CreateError,
+    session::{StoredSession, Surroundings},
+};
+use maestro_protocol::{CreateSession, EndReason, Session, SessionId, Status, View};
+use std::path::Path;
+
+/// Checks the wish and makes the session of it. Nothing is stored. One whose agent is not installed is dead from the
+/// beginning and says how to install it (CONTRACT §2.2).
+pub(super) fn new_session(
+    around: &Surroundings,
+    scope: &AccountScope,
+    wish: CreateSession,
+) -> Result<StoredSession, CreateError> {
+    let agents = &around.agents;
+    let agent = wish.agent.unwrap_or_else(|| agents.default_key());
+    if !agents.contains(&agent) {
+        return Err(CreateError::UnknownAgent { agent: agent.to_string(), known: agents.known() });
+    }
+    let cwd = wish.cwd.unwrap_or_else(home);
+    if !(Path::new(&cwd).is_absolute() && Path::new(&cwd).is_dir()) {
+        return Err(CreateError::InvalidCwd { cwd });
+    }
+    let env = wish.env.unwrap_or_default();
+    let missing = agents.missing(&agent, env.get("PATH"));
+    let now = around.sources.clock.now();
+    let session = Session {
+        id: SessionId::from_uuid(around.sources.entropy.uuid()),
+        owner: scope.account().to_owned(),
+        view: View::Structured,
+        agent,
+        title: wish.title.unwrap_or_default(),
+        cwd,
+        status: if missing.is_some() { Status::Dead } else { Status::Starting },
+        activity: None,
+        end_reason: missing.is_some().then_some(EndReason::AdapterMissing),
+        activity_detail: missing,
+        acp_session_id: None,
+        created_at: now,
+        updated_at: now,
+        usage: None,
+    };
+    Ok(StoredSession { session, env, mode: wish.mode, load_supported: None, spawn: None })
+}
+
+/// Where a session of the daemon's own user works unless it says otherwise.
+fn home() -> String {
+    std::env::var("HOME").unwrap_or_else(|_unset_or_not_utf8| "/".into())
+}

@@ -1,0 +1,231 @@
+//! A daemon from its lock to its last session's end.
+
+use crate::{
+    agents::Agents,
+    clock::Sources,
+    registry::{self, Registry},
+    server,
+    session::{StoredSession, Surroundings},
+};
+use maestro_acp::AgentTable;
+use maestro_log::{
+    Committer, DataDir, DataDirError, DataLock, LockError, LogDir, LogDirError, StartCommitterError,
+};
+use maestro_process::{GuardProgram, ProcessDefaults, SpawnRecord, Spawner, StartError};
+use maestro_protocol::{SessionId, Timestamp};
+use serde::Serialize;
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// What a daemon is started with.
+#[derive(Debug)]
+pub struct Config {
+    /// The data directory; made if missing.
+    pub data_path: PathBuf,
+    /// The agents that sessions can have.
+    pub agents: AgentTable,
+    /// maestro's own program, for the demo agent.
+    pub program: PathBuf,
+    /// What agents get back of what the daemon has changed for itself.
+    pub defaults: ProcessDefaults,
+}
+
+/// Where a daemon listens.
+#[derive(Debug, Clone)]
+pub struct ReadyInfo {
+    /// Its Unix socket.
+    pub socket: PathBuf,
+}
+
+/// Why a daemon did not start, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data directory cannot be used.
+    #[error("the data directory `{path}` cannot be used")]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: DataDirError,
+    },
+    /// Another daemon has the data directory. Exit code 75.
+    #[error("the data directory is in use")]
+    Locked {
+        /// By whom.
+        #[source]
+        source: LockError,
+    },
+    /// The thread that makes lines durable could not be started.
+    #[error("the thread that flushes event logs could not be started")]
+    Committer {
+        /// Why.
+        #[source]
+        source: StartCommitterError,
+    },
+    /// The sessions could not be listed.
+    #[error("the sessions of the data directory could not be read")]
+    Sessions {
+        /// Why.
+        #[source]
+        source: LogDirError,
+    },
+    /// The thread that starts agents could not be started.
+    #[error("the thread that starts agents could not be started")]
+    Spawner {
+        /// Why.
+        #[source]
+        source: StartError,
+    },
+    /// The socket could not be opened.
+    #[error("the Unix socket could not be opened")]
+    Socket {
+        /// Why.
+        #[source]
+        source: server::BindError,
+    },
+    /// `run/daemon.json` could not be written, or signals not be listened to.
+    #[error("{step} failed")]
+    Step {
+        /// What was tried.
+        step: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ServeError {
+    /// Whether another daemon has the data directory.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Locked { source: LockError::Held { .. } })
+    }
+}
+
+/// `run/daemon.json`: for people and scripts that look for the daemon.
+#[derive(Serialize)]
+struct DaemonFile<'a> {
+    pid: u32,
+    version: &'a str,
+    socket: &'a Path,
+    started_at: Timestamp,
+}
+
+/// Runs a daemon until SIGTERM or SIGINT, then shuts it down gracefully: running sessions get their recovery marker.
+/// `on_ready` is called when it accepts connections. Must run inside a multi-threaded tokio runtime.
+///
+/// # Errors
+/// When it cannot start; nothing was changed then but what a data directory needs to exist.
+pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<(), ServeError> {
+    let (data_dir, _lock) = take_data_dir(&config.data_path)?;
+    let step = |step| move |source| ServeError::Step { step, source };
+    let mut terminate = signal(SignalKind::terminate()).map_err(step("listening to SIGTERM"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(step("listening to SIGINT"))?;
+    let committer = Committer::start().map_err(|source| ServeError::Committer { source })?;
+    let spawner = GuardProgram::this_executable()
+        .and_then(|guard| Spawner::start(guard, config.defaults))
+        .map_err(|source| ServeError::Spawner { source })?;
+    let sources = Sources::system();
+    let started_at = sources.clock.now();
+
+    let logs = LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
+    let (stored, marked) = load(&logs)?;
+    sweep(&stored).await;
+    let tasks = TaskTracker::new();
+    let agents = Agents::new(config.agents, config.program);
+    let around = Surroundings { sources, agents, logs, spawner, tasks: tasks.clone() };
+    let registry = registry::start(around, stored, &marked);
+
+    let socket = data_dir
+        .socket_path()
+        .map_err(|source| ServeError::DataDir { path: config.data_path.clone(), source })?;
+    let listener = server::bind(&socket).map_err(|source| ServeError::Socket { source })?;
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(server::run(listener, registry.clone(), stop.clone()));
+    let daemon_file = data_dir.run().join("daemon.json");
+    write_daemon_file(&daemon_file, &socket, started_at).map_err(step("writing run/daemon.json"))?;
+    tracing::info!("maestro {} serves {}", env!("CARGO_PKG_VERSION"), data_dir.path().display());
+    on_ready(&ReadyInfo { socket: socket.clone() });
+
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM: shutting down"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: shutting down"),
+    }
+    shut_down(&registry, &stop, server).await;
+    drop(registry);
+    tasks.close();
+    tasks.wait().await;
+    for file in [&socket, &daemon_file] {
+        if let Err(error) = std::fs::remove_file(file) {
+            tracing::warn!("{} could not be removed: {error}", file.display());
+        }
+    }
+    tracing::info!("maestro has shut down");
+    Ok(())
+}
+
+fn take_data_dir(path: &Path) -> Result<(DataDir, DataLock), ServeError> {
+    let data_dir = DataDir::open(path)
+        .map_err(|source| ServeError::DataDir { path: path.to_path_buf(), source })?;
+    let lock = data_dir.lock().map_err(|source| ServeError::Locked { source })?;
+    Ok((data_dir, lock))
+}
+
+/// The sessions as stored, and those that a graceful shutdown marked. One that cannot be read is told and left alone.
+fn load(logs: &LogDir) -> Result<(Vec<StoredSession>, BTreeSet<SessionId>), ServeError> {
+    let sidecars = logs.sidecars::<StoredSession>().map_err(|source| ServeError::Sessions { source })?;
+    for (id, error) in &sidecars.unreadable {
+        let told = crate::report::chain(error);
+        tracing::error!(session.id = %id, "Session `{id}` is left out, its sidecar cannot be read: {told}");
+    }
+    let marked = logs.marked().map_err(|source| ServeError::Sessions { source })?;
+    let stored = sidecars.read.into_iter().map(|(_, stored)| stored).collect();
+    Ok((stored, marked.into_iter().collect()))
+}
+
+/// Ends what the guards of a killed daemon left behind, if they were killed too.
+async fn sweep(stored: &[StoredSession]) {
+    let records: Vec<SpawnRecord> = stored.iter().filter_map(|stored| stored.spawn.clone()).collect();
+    if records.is_empty() {
+        return;
+    }
+    match tokio::task::spawn_blocking(move || maestro_process::sweep(&records)).await {
+        Ok(report) => {
+            let (ended, left) = (report.ended.len(), &report.left);
+            tracing::info!("Processes of the daemon before: {ended} ended, left {left:?}");
+            if let Some(trouble) = report.trouble {
+                tracing::error!("Processes of the daemon before could not all be looked for: {trouble}");
+            }
+        }
+        Err(error) => tracing::error!("Looking for processes of the daemon before broke off: {error}"),
+    }
+}
+
+/// Written whole or not at all: a reader never sees half of it.
+fn write_daemon_file(path: &Path, socket: &Path, started_at: Timestamp) -> io::Result<()> {
+    let content =
+        DaemonFile { pid: std::process::id(), version: env!("CARGO_PKG_VERSION"), socket, started_at };
+    let temporary = path.with_extension("json.new");
+    std::fs::write(&temporary, serde_json::to_vec_pretty(&content)?)?;
+    std::fs::rename(&temporary, path)
+}
+
+/// Ends the sessions first, so that their sockets can say why they close, then the server.
+async fn shut_down(
+    registry: &Registry,
+    stop: &CancellationToken,
+    server: tokio::task::JoinHandle<Result<(), server::ServerError>>,
+) {
+    registry.shut_down().await;
+    stop.cancel();
+    match server.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!("The server ended badly: {}", crate::report::chain(&error)),
+        Err(error) => tracing::error!("The server broke off: {error}"),
+    }
+}

@@ -1,0 +1,122 @@
+//! The table of routes. Each line mounts one path and writes it into the API's document; there is no other way in.
+
+mod agents;
+mod openapi;
+mod sessions;
+mod structured;
+
+use super::{
+    app::App,
+    problem::{ApiError, PROBLEM_JSON, status},
+};
+use axum::Router;
+use maestro_protocol::ProblemCode::{
+    self, AgentPeer, AlreadyRunning, BodyTooLarge, Busy, CannotResume, CwdMissing, DecisionNotOffered,
+    Internal, InvalidCwd, InvalidRequest, LogUnwritable, MethodNotAllowed, NotFound, NotStructured, Starting,
+    TurnInFlight, UnknownAgent, UnknownPeer, UnsupportedMediaType,
+};
+use std::collections::BTreeMap;
+use utoipa::openapi::{
+    ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder,
+    path::{Operation, PathItem},
+};
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouter},
+    routes,
+};
+
+/// What any request can end in.
+const ANY: &[ProblemCode] = &[UnknownPeer, Busy, Internal];
+
+/// What any request that changes something can end in besides.
+const CHANGE: &[ProblemCode] = &[AgentPeer, UnsupportedMediaType];
+
+/// What any request with a body can end in besides.
+const BODY: &[ProblemCode] = &[InvalidRequest, BodyTooLarge];
+
+/// All routes, with their document.
+fn table(document: OpenApi) -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(document)
+        // Sessions.
+        .routes(can_fail(
+            routes!(sessions::create::create),
+            &[CHANGE, BODY, &[UnknownAgent, InvalidCwd, LogUnwritable]],
+        ))
+        .routes(can_fail(routes!(sessions::list::list), &[]))
+        .routes(can_fail(routes!(sessions::get::get), &[&[NotFound]]))
+        .routes(can_fail(routes!(sessions::rename::rename), &[CHANGE, BODY, &[NotFound, LogUnwritable]]))
+        .routes(can_fail(routes!(sessions::kill::kill), &[CHANGE, &[NotFound]]))
+        .routes(can_fail(
+            routes!(sessions::restart::restart),
+            &[CHANGE, BODY, &[NotFound, AlreadyRunning, Starting, CwdMissing, CannotResume, LogUnwritable]],
+        ))
+        // The structured side of a session.
+        .routes(can_fail(
+            routes!(structured::prompt::prompt),
+            &[CHANGE, BODY, &[NotFound, NotStructured, Starting, TurnInFlight, LogUnwritable]],
+        ))
+        .routes(can_fail(
+            routes!(structured::cancel::cancel),
+            &[CHANGE, BODY, &[NotFound, NotStructured, LogUnwritable]],
+        ))
+        .routes(can_fail(
+            routes!(structured::decide::decide),
+            &[CHANGE, BODY, &[DecisionNotOffered, NotFound, NotStructured, LogUnwritable]],
+        ))
+        .routes(can_fail(routes!(structured::replay::replay), &[&[InvalidRequest, NotFound, NotStructured]]))
+        .routes(can_fail(routes!(structured::watch::watch), &[&[InvalidRequest, NotFound, NotStructured]]))
+        // What is there.
+        .routes(can_fail(routes!(agents::list), &[]))
+        .routes(can_fail(routes!(openapi::get), &[]))
+}
+
+/// The routes as the server mounts them.
+pub(super) fn router(app: App) -> Router {
+    let (router, _document) = table(OpenApi::default()).split_for_parts();
+    router.fallback(unknown_path).method_not_allowed_fallback(unknown_method).with_state(app)
+}
+
+/// `document` with all routes in it.
+pub(crate) fn documented(document: OpenApi) -> OpenApi {
+    table(document).split_for_parts().1
+}
+
+async fn unknown_path() -> ApiError {
+    let detail = "there is no such path: `/api/openapi.json` describes those that there are";
+    ApiError::new(NotFound, detail)
+}
+
+async fn unknown_method() -> ApiError {
+    ApiError::new(MethodNotAllowed, "the path has no such method: the `Allow` header names those it has")
+}
+
+/// Writes the codes that a route can answer into its document, by status.
+fn can_fail(
+    (schemas, mut paths, router): UtoipaMethodRouter<App>,
+    codes: &[&[ProblemCode]],
+) -> UtoipaMethodRouter<App> {
+    let mut by_status = BTreeMap::<u16, Vec<String>>::new();
+    for code in [&[ANY], codes].concat().concat() {
+        by_status.entry(status(code).as_u16()).or_default().push(name(code));
+    }
+    for operation in paths.paths.values_mut().flat_map(operations).flatten() {
+        for (status, names) in &by_status {
+            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+            let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let response = ResponseBuilder::new().description(listed).content(PROBLEM_JSON, content).build();
+            operation.responses.responses.insert(status.to_string(), RefOr::T(response));
+        }
+    }
+    (schemas, paths, router)
+}
+
+/// The operations that a path of ours can have.
+fn operations(item: &mut PathItem) -> [Option<&mut Operation>; 4] {
+    [item.get.as_mut(), item.post.as_mut(), item.patch.as_mut(), item.delete.as_mut()]
+}
+
+/// The code as it stands in a problem document.
+fn name(code: ProblemCode) -> String {
+    let value = serde_json::to_value(code).unwrap_or_default();
+    value.as_str().unwrap_or_default().into()
+}

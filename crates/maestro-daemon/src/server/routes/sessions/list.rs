@@ -1,0 +1,22 @@
+use crate::{
+    registry::Registry,
+    server::{peer::Caller, problem::ApiError},
+};
+use axum::{Json, extract::State};
+use maestro_protocol::SessionList;
+
+/// List the caller's sessions, newest first.
+#[utoipa::path(
+    get,
+    path = "/api/sessions",
+    tag = "sessions",
+    operation_id = "listSessions",
+    responses((status = OK, body = SessionList, description = "All sessions of the caller."))
+)]
+pub(in crate::server::routes) async fn list(
+    State(registry): State<Registry>,
+    caller: Caller,
+) -> Result<Json<SessionList>, ApiError> {
+    let sessions = registry.list(&caller.scope).await?;
+    Ok(Json(SessionList { sessions }))
+}

@@ -1,0 +1,69 @@
+use crate::{
+    registry::Registry,
+    server::{
+        app::{Lifetime, PathId, ask},
+        peer::{Caller, Standing},
+        problem::ApiError,
+        socket::{self, Sight},
+    },
+};
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use hyper_util::rt::TokioIo;
+use maestro_protocol::{ProblemCode, SessionId};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{handshake::server::create_response_with_body, protocol::Role},
+};
+
+/// Follow a session over a WebSocket.
+///
+/// The daemon sends one `TranscriptSnapshot`, one `ReducedState` of the same cursor, then a `ProjectionUpdate` for
+/// what happens next. A client sends nothing. Close codes: 4410 the session is dead, 1012 the daemon shuts down, 1009
+/// a message over 64 KiB.
+#[utoipa::path(
+    get,
+    path = "/api/structured/{id}",
+    tag = "structured",
+    operation_id = "watchSession",
+    params(("id" = SessionId, Path, description = "The session.")),
+    responses((
+        status = SWITCHING_PROTOCOLS,
+        description = "A WebSocket. Each text message of the daemon is one `Frame`.",
+        extensions(("x-websocket-sends" = json!({"$ref": "#/components/schemas/Frame"})))
+    ))
+)]
+pub(in crate::server::routes) async fn watch(
+    State(registry): State<Registry>,
+    State(lifetime): State<Lifetime>,
+    caller: Caller,
+    PathId(id): PathId,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let feed = ask(&registry, &caller.scope, id, socket::feed).await?;
+    let not_upgrade = |error| {
+        let detail = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {error}");
+        ApiError::new(ProblemCode::InvalidRequest, detail)
+    };
+    let response = create_response_with_body(&request, Body::empty).map_err(not_upgrade)?;
+    let sight = if caller.peer.standing == Standing::Owner { Sight::Full } else { Sight::NoNonce };
+    let upgrade = hyper::upgrade::on(&mut request);
+    let tasks = lifetime.tasks.clone();
+    drop(tasks.spawn(async move {
+        match upgrade.await {
+            Ok(upgraded) => {
+                let stream = TokioIo::new(upgraded);
+                let socket =
+                    WebSocketStream::from_raw_socket(stream, Role::Server, Some(socket::config())).await;
+                socket::serve(socket, feed, sight, lifetime).await;
+            }
+            Err(error) => tracing::debug!(%error, "a connection broke off before it was a WebSocket"),
+        }
+        // The connection's place is free only now.
+        drop(caller);
+    }));
+    Ok(response)
+}

@@ -1,0 +1,124 @@
+//! The API as its callers see it, over a real registry in a temporary place. Its sessions are dead from the beginning:
+//! their agent is looked for where nothing is.
+
+mod bad_requests;
+mod limits;
+mod over_socket;
+mod peers;
+mod routes;
+
+use super::{
+    app::App,
+    gate,
+    peer::{Peer, Standing},
+    routes::router,
+};
+use crate::{
+    agents::Agents,
+    clock::Sources,
+    registry::{self, Registry},
+    session::Surroundings,
+};
+use axum::{Router, body::Body};
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use maestro_acp::AgentTable;
+use maestro_log::{Committer, LogDir};
+use maestro_process::{GuardProgram, ProcessDefaults, Spawner};
+use maestro_protocol::{Problem, Session};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, sync::Arc};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+/// A place without programs.
+const NOWHERE: &str = "/var/empty/maestro-has-nothing-here";
+
+/// An answer, read to its end.
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+
+    #[track_caller]
+    fn problem(&self) -> Problem {
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json", "{self:?}");
+        serde_json::from_slice(&self.body).expect("a problem document")
+    }
+
+    /// `status code`, with the field if there is one.
+    #[track_caller]
+    fn refusal(&self) -> String {
+        let problem = self.problem();
+        assert_eq!(problem.status, self.status.as_u16());
+        let code = serde_json::to_value(problem.code).expect("a code");
+        let field = problem.field.map(|field| format!(" {field}")).unwrap_or_default();
+        format!("{} {}{field}", problem.status, code.as_str().expect("a text"))
+    }
+}
+
+struct Api {
+    registry: Registry,
+    router: Router,
+    dir: tempfile::TempDir,
+}
+
+impl Api {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let program = std::env::current_exe().expect("the test's own program");
+        let committer = Committer::start().expect("a committer");
+        let guard = GuardProgram::open(&program).expect("a guard program");
+        let around = Surroundings {
+            sources: Sources::system(),
+            agents: Agents::new(AgentTable::built_in(), program),
+            logs: LogDir::open(dir.path(), &committer).expect("a directory for logs"),
+            spawner: Spawner::start(guard, ProcessDefaults::replace()).expect("a spawner"),
+            tasks: TaskTracker::new(),
+        };
+        let registry = registry::start(around, Vec::new(), &BTreeSet::new());
+        let router = router(App::new(registry.clone(), CancellationToken::new()));
+        Self { registry, router, dir }
+    }
+
+    async fn send_as(&self, standing: Standing, request: Request<Body>) -> Answer {
+        let peer = Peer { standing, _places: Arc::default() };
+        let answer = gate::answer(self.router.clone(), peer, Uuid::nil(), request).await;
+        let (parts, body) = answer.expect("every request is answered").into_parts();
+        let body = body.collect().await.expect("a body").to_bytes().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+        self.send_as(Standing::Owner, request(method, path, body)).await
+    }
+
+    /// A dead session.
+    async fn session(&self) -> Session {
+        let wish = json!({"view": "Structured", "cwd": self.dir.path(), "env": {"PATH": NOWHERE}});
+        let answer = self.send(Method::POST, "/api/sessions", wish.to_string()).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
+        serde_json::from_slice(&answer.body).expect("a session")
+    }
+
+    async fn count(&self) -> usize {
+        let list = self.send(Method::GET, "/api/sessions", "").await.json();
+        list["sessions"].as_array().expect("a list").len()
+    }
+}
+
+fn request(method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body.into())
+        .expect("a request")
+}

@@ -1,0 +1,139 @@
+//! What the values of a request may be (CONTRACT §11.1). Pure.
+
+use super::problem::ApiError;
+use maestro_protocol::{CreateSession, Cursor, ProblemCode, PromptBody, ReplayQuery};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The longest title and mode, in characters.
+const NAME_MAX_CHARS: usize = 200;
+
+/// Names of environment variables that only the daemon sets.
+const OWN_PREFIX: &str = "MAESTRO_";
+
+/// Checks what can be known of a new session without looking at the machine.
+pub(super) fn create(body: &CreateSession) -> Result<(), ApiError> {
+    if let Some(cwd) = &body.cwd {
+        self::cwd(cwd)?;
+    }
+    if let Some(title) = &body.title {
+        self::title(title)?;
+    }
+    if let Some(mode) = &body.mode {
+        self::mode(mode)?;
+    }
+    for (name, value) in body.env.iter().flatten() {
+        env(name, value)?;
+    }
+    Ok(())
+}
+
+fn cwd(cwd: &str) -> Result<(), ApiError> {
+    if cwd.contains('\0') || !Path::new(cwd).is_absolute() {
+        let detail =
+            format!("`{cwd}` is not an absolute path: give the whole path of a directory that exists");
+        return Err(ApiError::new(ProblemCode::InvalidCwd, detail).at("cwd"));
+    }
+    Ok(())
+}
+
+/// A title is at most 200 characters on one line; an empty one removes the name.
+pub(super) fn title(title: &str) -> Result<(), ApiError> {
+    name("title", title)
+}
+
+fn mode(mode: &str) -> Result<(), ApiError> {
+    if mode.is_empty() {
+        return Err(ApiError::invalid("mode", "`mode` is empty: leave it out for the agent's asking mode"));
+    }
+    name("mode", mode)
+}
+
+fn name(field: &str, text: &str) -> Result<(), ApiError> {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if text.chars().count() > NAME_MAX_CHARS {
+        Err(ApiError::invalid(field, format!("`{field}` is longer than {NAME_MAX_CHARS} characters")))
+    } else if text.contains(breaks) {
+        Err(ApiError::invalid(
+            field,
+            format!("`{field}` holds a line break or a control character: give one line of text"),
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+fn env(name: &str, value: &str) -> Result<(), ApiError> {
+    let reason = if name.is_empty() {
+        "a name is empty".into()
+    } else if name.contains(['=', '\0']) {
+        format!("the name `{name}` holds `=` or a NUL")
+    } else if name.starts_with(OWN_PREFIX) {
+        format!("`{name}` is not allowed: names that begin with `{OWN_PREFIX}` belong to the daemon")
+    } else if value.contains('\0') {
+        format!("the value of `{name}` holds a NUL")
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::invalid("env", format!("`env`: {reason}")))
+}
+
+/// The content blocks of a prompt, of whichever form it was given in.
+pub(super) fn prompt(body: PromptBody) -> Result<Vec<Value>, ApiError> {
+    let one_of = "give exactly one of `text` and `content`";
+    match (body.text, body.content) {
+        (Some(_), Some(_)) => Err(ApiError::invalid("content", format!("there is `text` too: {one_of}"))),
+        (None, None) => Err(ApiError::invalid("text", format!("the prompt is missing: {one_of}"))),
+        (Some(text), None) if text.trim().is_empty() => {
+            Err(ApiError::invalid("text", "`text` is empty: give the prompt's text"))
+        }
+        (Some(text), None) => Ok(vec![json!({"type": "text", "text": text})]),
+        (None, Some(content)) if content.is_empty() => {
+            Err(ApiError::invalid("content", "`content` is empty: give at least one content block"))
+        }
+        (None, Some(content)) => {
+            match content.iter().position(|block| !block.get("type").is_some_and(Value::is_string)) {
+                Some(at) => {
+                    let detail =
+                        format!("`content[{at}]` is not a content block: an object with a text `type`");
+                    Err(ApiError::invalid(format!("content[{at}]"), detail))
+                }
+                None => Ok(content),
+            }
+        }
+    }
+}
+
+/// Reads the query of a replay.
+pub(super) fn replay(query: &str) -> Result<ReplayQuery, ApiError> {
+    let mut wanted = ReplayQuery::default();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        let place = match key.as_ref() {
+            "since" => &mut wanted.since,
+            "before" => &mut wanted.before,
+            "limit" => &mut wanted.limit,
+            other => {
+                let detail =
+                    format!("`{other}` is no parameter of replay: there are `since`, `before` and `limit`");
+                return Err(ApiError::invalid(other, detail));
+            }
+        };
+        if place.replace(number(&key, &value)?).is_some() {
+            return Err(ApiError::invalid(key.as_ref(), format!("`{key}` is given twice")));
+        }
+    }
+    if wanted.since.is_some() && wanted.before.is_some() {
+        return Err(ApiError::invalid(
+            "before",
+            "there is `since` too: give at most one of `since` and `before`",
+        ));
+    }
+    Ok(wanted)
+}
+
+fn number(key: &str, value: &str) -> Result<Cursor, ApiError> {
+    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if digits { value.parse().ok() } else { None };
+    let detail = || format!("`{key}` is not a whole number of at most 20 digits: `{value}`");
+    number.ok_or_else(|| ApiError::invalid(key, detail()))
+}

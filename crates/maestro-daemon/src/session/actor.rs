@@ -1,0 +1,371 @@
+//! The task that owns a session: child, log, projection, turn and approvals. Every effect is *append, then act*.
+
+use crate::{
+    agents::Agents,
+    clock::Sources,
+    session::{
+        approvals::Approvals,
+        handle::{COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX},
+        journal::Journal,
+        starting::{Agent, StartOutcome},
+        stored::StoredSession,
+        turn::Turn,
+    },
+};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
+use maestro_acp::{Batch, Frame as AcpFrame, Outbox, OutboxEnd, RawId};
+use maestro_log::{LogDir, Poisoned};
+use maestro_process::{AgentExit, SpawnRecord, Spawner};
+use maestro_protocol::{Session, SessionId, Status};
+use serde_json::Value;
+use std::{collections::VecDeque, time::Duration};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Commands taken after each batch of frames, so that a flooding agent cannot starve people.
+const COMMANDS_PER_BATCH: usize = 8;
+
+/// How long the actor of a dead session stays for the next command before it makes room.
+const DEAD_IDLE: Duration = Duration::from_secs(10);
+
+/// How often a line that did not fit on the disk is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// What every session's actor uses of the daemon.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) sources: Sources,
+    pub(crate) agents: Agents,
+    pub(crate) logs: LogDir,
+    pub(crate) spawner: Spawner,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// What waits for a flush of the log before it may be done.
+pub(super) enum AfterFlush {
+    /// Send the prompt of this claim to the agent and tell the person.
+    Dispatch { claim: u64, content: Vec<Value>, reply: Reply<()> },
+    /// Answer the agent's permission request with the chosen option, or with `cancelled`, and tell the person.
+    Answer { request: RawId, option_id: Option<String>, reply: Option<Reply<()>> },
+    /// Tell the person.
+    Tell(Reply<()>),
+    /// Tell the person, with the session.
+    TellSession(Reply<Session>),
+}
+
+/// Where the agent stands.
+pub(super) enum Phase {
+    Dead,
+    Starting {
+        /// Tells the identity of the process tree once it runs.
+        spawned: Option<oneshot::Receiver<SpawnRecord>>,
+        outcome: oneshot::Receiver<StartOutcome>,
+        /// Makes the start end early, with nothing left behind.
+        stop: CancellationToken,
+    },
+    Running(Box<Agent>),
+}
+
+/// Everything that may happen to a session. Closed: a new input makes the compiler show every place to think.
+enum Input {
+    Stop(StopWish),
+    Frames(Option<Batch>),
+    Exited(AgentExit),
+    Resent,
+    InputEnded(OutboxEnd),
+    Spawned(Option<SpawnRecord>),
+    Started(StartOutcome),
+    Flushed(Result<(), Poisoned>, AfterFlush),
+    GraceOver,
+    Retry,
+    Command(Command),
+    IdleOver,
+    /// Every handle is gone: the daemon ends.
+    Abandoned,
+}
+
+/// Owns one session.
+pub(crate) struct SessionActor {
+    pub(super) around: Surroundings,
+    pub(super) stored: StoredSession,
+    pub(super) journal: Journal,
+    pub(super) phase: Phase,
+    pub(super) turn: Turn,
+    pub(super) approvals: Approvals,
+    /// The JSON-RPC id of the open prompt.
+    pub(super) prompt_request: Option<u64>,
+    /// Counts claimed turns, so that a flush that comes late belongs to its own turn.
+    pub(super) claim: u64,
+    pub(super) after_flush: FuturesOrdered<BoxFuture<'static, (Result<(), Poisoned>, AfterFlush)>>,
+    /// Prompts that wait for a cancelled turn to settle.
+    pub(super) held: VecDeque<(Vec<Value>, Reply<()>)>,
+    /// When a cancelled turn that did not settle becomes a death.
+    pub(super) grace: Option<Instant>,
+    /// Frames that could not be written yet; while there are some, the agent is not read.
+    pub(super) backlog: VecDeque<AcpFrame>,
+    pub(super) session: watch::Sender<Session>,
+    pub(super) pulse: watch::Sender<Pulse>,
+    lanes: Lanes,
+}
+
+/// The receiving ends of a handle.
+struct Lanes {
+    commands: mpsc::Receiver<Command>,
+    urgent: mpsc::Receiver<Command>,
+    stops: mpsc::Receiver<StopWish>,
+}
+
+/// What an actor starts from.
+pub(crate) struct Birth {
+    pub(crate) around: Surroundings,
+    pub(crate) stored: StoredSession,
+    /// How the agent is to be started first, if at all.
+    pub(crate) start: Option<crate::session::start::Wish>,
+}
+
+/// Makes a handle and the future that is its actor. The future ends when the session is dead and nobody asked for a
+/// while, or when it was stopped for a shutdown; it returns the session as last stored.
+pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = ActorEnd> + Send + 'static) {
+    let (commands_tx, commands) = mpsc::channel(COMMANDS_MAX);
+    let (urgent_tx, urgent) = mpsc::channel(URGENT_MAX);
+    let (stops_tx, stops) = mpsc::channel(STOPS_MAX);
+    let mut shown = birth.stored.session.clone();
+    if birth.start.is_some() {
+        shown.status = Status::Starting;
+        shown.end_reason = None;
+        shown.activity_detail = None;
+    }
+    let (session, session_rx) = watch::channel(shown);
+    let (pulse, pulse_rx) = watch::channel(Pulse::default());
+    let handle =
+        SessionHandle { commands: commands_tx, urgent: urgent_tx, stops: stops_tx, session: session_rx, pulse: pulse_rx };
+    let lanes = Lanes { commands, urgent, stops };
+    (handle, run(birth, session, pulse, lanes))
+}
+
+/// The end of an actor.
+pub(crate) struct ActorEnd {
+    pub(crate) id: SessionId,
+    /// What the sidecar holds; `None` if the actor broke off.
+    pub(crate) stored: Option<Box<StoredSession>>,
+}
+
+async fn run(
+    birth: Birth,
+    session: watch::Sender<Session>,
+    pulse: watch::Sender<Pulse>,
+    lanes: Lanes,
+) -> ActorEnd {
+    let id = birth.stored.id();
+    match SessionActor::open(birth, session, pulse, lanes).await {
+        Ok(mut actor) => {
+            actor.work().await;
+            ActorEnd { id, stored: Some(Box::new(actor.stored)) }
+        }
+        Err(stored) => ActorEnd { id, stored: Some(stored) },
+    }
+}
+
+impl SessionActor {
+    /// Opens the log, folds it and, if wished, begins to start the agent. A log that cannot be opened is a dead
+    /// session that says so; the error is that session.
+    async fn open(
+        birth: Birth,
+        session: watch::Sender<Session>,
+        pulse: watch::Sender<Pulse>,
+        lanes: Lanes,
+    ) -> Result<Self, Box<StoredSession>> {
+        let Birth { around, mut stored, start } = birth;
+        let journal = match super::opening::open_journal(&around, stored.id()).await {
+            Ok(journal) => journal,
+            Err(error) => return Err(super::opening::bury(&around, stored, &error, &session, &pulse).await),
+        };
+        stored.session = session.borrow().clone();
+        let overlap = around.agents.overlap(&stored.session.agent);
+        let mut actor = Self {
+            around,
+            stored,
+            journal,
+            phase: Phase::Dead,
+            turn: Turn::Dead,
+            approvals: Approvals::new(overlap),
+            prompt_request: None,
+            claim: 0,
+            after_flush: FuturesOrdered::new(),
+            held: VecDeque::new(),
+            grace: None,
+            backlog: VecDeque::new(),
+            session,
+            pulse,
+            lanes,
+        };
+        if let Some(wish) = start {
+            actor.begin_start(wish).await;
+        } else {
+            actor.pulse.send_modify(|pulse| pulse.ended = actor.stored.session.end_reason);
+        }
+        actor.publish().await;
+        Ok(actor)
+    }
+
+    async fn work(&mut self) {
+        loop {
+            let input = self.next_input().await;
+            let go_on = self.handle(input).await;
+            self.release_held().await;
+            self.publish().await;
+            if !go_on {
+                return;
+            }
+        }
+    }
+
+    /// Order of the arms: a stop beats everything; an agent's frames and exit keep their order among each other and
+    /// beat timers, so that an answer that is already here beats the end of a grace; people come last and are served
+    /// a share after every batch.
+    async fn next_input(&mut self) -> Input {
+        let dead = matches!(self.phase, Phase::Dead);
+        let (grace, retry) = (self.grace, !self.backlog.is_empty());
+        let paused = retry || self.is_agent_deaf();
+        let lanes = &mut self.lanes;
+        tokio::select! {
+            biased;
+            Some(wish) = lanes.stops.recv() => Input::Stop(wish),
+            input = agent_input(&mut self.phase, paused) => input,
+            Some((result, after)) = self.after_flush.next() => Input::Flushed(result, after),
+            () = sleep_until(grace) => Input::GraceOver,
+            () = tokio::time::sleep(RETRY), if retry => Input::Retry,
+            Some(command) = lanes.urgent.recv() => Input::Command(command),
+            command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
+            () = tokio::time::sleep(DEAD_IDLE), if dead => Input::IdleOver,
+        }
+    }
+
+    /// Whether the actor goes on.
+    async fn handle(&mut self, input: Input) -> bool {
+        match input {
+            Input::Stop(StopWish::Kill { reply }) => self.on_kill(reply).await,
+            Input::Stop(StopWish::Shutdown { reply }) => {
+                self.on_shutdown().await;
+                answer(reply, Ok(()));
+                return false;
+            }
+            Input::Frames(Some(batch)) => {
+                self.on_batch(batch).await;
+                self.serve_others().await;
+            }
+            Input::Frames(None) => self.on_output_closed().await,
+            Input::Exited(exit) => self.on_exit(exit).await,
+            Input::Resent => self.on_resent(),
+            Input::InputEnded(end) => self.on_input_ended(&end).await,
+            Input::Spawned(record) => self.on_spawned(record).await,
+            Input::Started(outcome) => self.on_started(outcome).await,
+            Input::Flushed(result, after) => self.on_flushed(result, after).await,
+            Input::GraceOver => self.on_grace_over().await,
+            Input::Retry => self.on_retry().await,
+            Input::Command(command) => self.on_command(command).await,
+            Input::IdleOver => return !self.lanes.close_if_empty(),
+            Input::Abandoned => {
+                self.on_shutdown().await;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives everything that the order of the arms puts behind frames its share, so that a flood starves nothing.
+    async fn serve_others(&mut self) {
+        self.send_unsent();
+        if let Some(Some((result, after))) = self.after_flush.next().now_or_never() {
+            self.on_flushed(result, after).await;
+        }
+        if self.grace.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.on_grace_over().await;
+        }
+        for _ in 0..COMMANDS_PER_BATCH {
+            let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv()) else {
+                return;
+            };
+            self.on_command(command).await;
+        }
+    }
+
+    /// Waits for a flush of everything appended so far, then does `after`.
+    pub(super) fn after_flush(&mut self, after: AfterFlush) {
+        let ticket = self.journal.flush();
+        self.after_flush.push_back(ticket.map(move |result| (result, after)).boxed());
+    }
+}
+
+/// The next thing from the agent: a batch, its exit, or the outcome of a start. Never ready while it is dead, and not
+/// reading while lines wait for the disk.
+async fn agent_input(phase: &mut Phase, paused: bool) -> Input {
+    match phase {
+        Phase::Dead => std::future::pending().await,
+        Phase::Starting { spawned, outcome, .. } => tokio::select! {
+            biased;
+            record = heard(spawned) => Input::Spawned(record),
+            outcome = outcome => Input::Started(outcome.unwrap_or(StartOutcome::Stopped)),
+        },
+        Phase::Running(agent) => {
+            let Agent { connection, exit, unsent, .. } = agent.as_mut();
+            let outbox = connection.outbox().clone();
+            tokio::select! {
+                biased;
+                batch = connection.next_batch(), if !paused => Input::Frames(batch),
+                exit = exit.wait() => Input::Exited(exit),
+                () = resend(&outbox, unsent.front()) => Input::Resent,
+                end = outbox.ended() => Input::InputEnded(end),
+            }
+        }
+    }
+}
+
+/// Sends the first message that found no room, when there is some. Never ready without one; given up, it sent nothing.
+async fn resend(outbox: &Outbox, unsent: Option<&Vec<u8>>) {
+    match unsent {
+        // A failure also ends the outbox, which is an input of its own.
+        Some(message) => drop(outbox.send_when_free(message.clone()).await),
+        None => std::future::pending().await,
+    }
+}
+
+/// The record, once; a start that failed before it had one says `None`.
+async fn heard(spawned: &mut Option<oneshot::Receiver<SpawnRecord>>) -> Option<SpawnRecord> {
+    match spawned {
+        Some(receiver) => receiver.await.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Lanes {
+    /// Closes the lanes unless something waits in them. Whoever comes too late finds them closed and asks the
+    /// registry for a new actor.
+    fn close_if_empty(&mut self) -> bool {
+        let empty = self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty();
+        if empty {
+            self.commands.close();
+            self.urgent.close();
+            self.stops.close();
+        }
+        // A command may have slipped in between the look and the close; then the loop serves it first.
+        empty && self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty()
+    }
+}
+
+/// Tells the person. That nobody listens any more is no failure: the client left, what it asked for is done.
+pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, SessionError>) {
+    if reply.send(result).is_err() {
+        tracing::trace!("A client left before its answer came");
+    }
+}

@@ -1,0 +1,332 @@
+//! What people ask.
+
+use crate::session::{
+    actor::{AfterFlush, Phase, SessionActor, answer},
+    approvals::Verdict,
+    handle::{Command, Decider, Reply, SessionError},
+    journal::Urgency,
+    lines,
+    turn::{Turn, TurnEffect, TurnInput},
+};
+use futures_util::FutureExt as _;
+use maestro_acp::outgoing;
+use maestro_log::{AppendError, Poisoned};
+use maestro_protocol::{
+    ApprovalOutcome, ApprovalResolvedLine, Decision, EndReason, Envelope, Nonce, Origin, OutcomeCause, OutcomeKind,
+    Session, SummaryLine, TurnLine,
+};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Prompts that may wait for a cancelled turn to settle; more are told to try again.
+const HELD_MAX: usize = 8;
+
+/// A stall of the daemon longer than this is given back to the agent's cancel grace.
+const STALL: Duration = Duration::from_millis(50);
+
+impl SessionActor {
+    pub(super) async fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Prompt { content, reply } => self.on_prompt(content, reply).await,
+            Command::Cancel { reply } => self.on_cancel(reply).await,
+            Command::Decide { nonce, decision, decider, reply } => {
+                self.on_decision(nonce, decision, decider, reply).await;
+            }
+            Command::Rename { title, reply } => self.on_rename(title, reply).await,
+            Command::Restart { reply } => self.on_restart(reply).await,
+            Command::Snapshot { reply } => {
+                let frames = self.unless_dead(|actor| actor.journal.snapshot(actor.approvals.pending()));
+                answer(reply, frames);
+            }
+            Command::Changes { since, reply } => {
+                let pending = self.approvals.pending();
+                answer(reply, Ok(self.journal.changes(since, pending)));
+            }
+            Command::Log { reply } => {
+                let reader = self.unless_dead(|actor| actor.journal.reader());
+                answer(reply, reader);
+            }
+            Command::Mend { reply } => {
+                if matches!(self.phase, Phase::Dead) {
+                    self.mend();
+                    self.save().await;
+                }
+                self.after_flush(AfterFlush::Tell(reply));
+            }
+        }
+    }
+
+    fn unless_dead<T>(&self, look: impl FnOnce(&Self) -> T) -> Result<T, SessionError> {
+        if self.is_dead() { Err(SessionError::NotStructured) } else { Ok(look(self)) }
+    }
+
+    async fn on_prompt(&mut self, content: Vec<Value>, reply: Reply<()>) {
+        match self.phase {
+            Phase::Dead => return answer(reply, Err(SessionError::NotStructured)),
+            Phase::Starting { .. } => return answer(reply, Err(SessionError::Starting)),
+            Phase::Running(_) => {}
+        }
+        let (next, effects) = self.turn.on(TurnInput::Prompt);
+        match effects.first() {
+            Some(TurnEffect::AppendStarted) => self.claim_turn(next, content, reply).await,
+            Some(TurnEffect::HoldPrompt) if self.held.len() < HELD_MAX => self.held.push_back((content, reply)),
+            Some(TurnEffect::HoldPrompt) => answer(reply, Err(SessionError::Busy)),
+            Some(TurnEffect::RefusePrompt) => answer(reply, Err(SessionError::TurnInFlight)),
+            _ => answer(reply, Err(SessionError::NotStructured)),
+        }
+    }
+
+    /// Claims the turn: its start and the prompt go into the log; the agent gets it when they are on disk.
+    async fn claim_turn(&mut self, next: Turn, content: Vec<Value>, reply: Reply<()>) {
+        let Phase::Running(agent) = &self.phase else { return answer(reply, Err(SessionError::NotStructured)) };
+        let acp_session_id = agent.acp_session_id.clone();
+        self.close_stray_start();
+        let message_id = self.around.sources.entropy.uuid().to_string();
+        let at = self.around.sources.clock.now();
+        let started =
+            TurnLine::Started { origin: Origin::Person, message_id: Some(message_id.clone()), at };
+        let prompt = lines::prompt_line(&acp_session_id, &message_id, &content);
+        let appended = self
+            .journal
+            .append_envelope(&Envelope::Turn(started))
+            .and_then(|_| self.journal.append(&prompt, Urgency::Urgent));
+        match appended {
+            Ok(_) => {
+                self.turn = next;
+                self.claim += 1;
+                self.after_flush(AfterFlush::Dispatch { claim: self.claim, content, reply });
+            }
+            Err(error) => {
+                self.refuse_for_log(&error, reply).await;
+            }
+        }
+    }
+
+    /// Ends a turn that the log still shows as active although it is not: its prompt, or its end, did not fit on the
+    /// disk.
+    fn close_stray_start(&mut self) {
+        if self.journal.projection().open_turn().is_some() && !self.turn.is_active() {
+            let line = lines::turn_interrupted(Origin::Person, self.around.sources.clock.now());
+            if let Err(error) = self.journal.append_envelope(&line) {
+                let (id, told) = (self.stored.id(), crate::report::chain(&error));
+                tracing::error!(session.id = %id, "A turn of session `{id}` stays open in its log: {told}");
+            }
+        }
+    }
+
+    async fn refuse_for_log<T>(&mut self, error: &AppendError, reply: Reply<T>) {
+        answer(reply, Err(SessionError::LogUnwritable));
+        if matches!(error, AppendError::Lost { .. }) {
+            self.die_of_log().await;
+        }
+    }
+
+    /// A turn that is cancelled ends for clients at once, whatever the disk says; the agent is told in any case.
+    async fn on_cancel(&mut self, reply: Reply<()>) {
+        if matches!(self.phase, Phase::Dead) {
+            return answer(reply, Err(SessionError::NotStructured));
+        }
+        let (next, effects) = self.turn.on(TurnInput::Cancel);
+        self.turn = next;
+        let mut lost = false;
+        for effect in effects {
+            match effect {
+                TurnEffect::AppendEndedAsCancelled => {
+                    lost |= self.append_or_tell(OutcomeCause::TurnCancelled, "cancelled");
+                }
+                TurnEffect::SendCancel => self.send_cancel(),
+                TurnEffect::StartGrace => self.grace = self.grace_end(),
+                _ => {}
+            }
+        }
+        if lost {
+            answer(reply, Err(SessionError::LogUnwritable));
+            return self.die_of_log().await;
+        }
+        self.after_flush(AfterFlush::Tell(reply));
+    }
+
+    /// Ends the approvals and the turn in the log. Whether the log is lost; a line that only did not fit is told, and
+    /// the next start closes what it left open.
+    pub(super) fn append_or_tell(&mut self, because: OutcomeCause, reason: &str) -> bool {
+        let at = self.around.sources.clock.now();
+        let approval = self.approvals.live().map(|live| lines::cancelled(live.row_id.clone(), because, at));
+        let turn = self.journal.projection().open_turn().map(|origin| lines::turn_ended(origin, reason, at));
+        for line in approval.into_iter().chain(turn) {
+            if let Err(error) = self.journal.append_envelope(&line) {
+                let (id, told) = (self.stored.id(), crate::report::chain(&error));
+                tracing::error!(session.id = %id, "An end in session `{id}` could not be logged: {told}");
+                if matches!(error, AppendError::Lost { .. }) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// `session/cancel`, then `cancelled` for every open permission request, as ACP wants it.
+    pub(super) fn send_cancel(&mut self) {
+        if let Phase::Running(agent) = &self.phase {
+            self.send(outgoing::session_cancel(&agent.acp_session_id));
+        }
+        let open = self.approvals.settle().map(|live| live.request);
+        for request in open.into_iter().chain(self.approvals.drain_waiting()) {
+            self.send(outgoing::permission_cancelled(&request.id));
+        }
+    }
+
+    fn grace_end(&self) -> Option<Instant> {
+        let Phase::Running(agent) = &self.phase else { return None };
+        Some(Instant::now() + Duration::from_millis(agent.entry.cancel_grace_ms))
+    }
+
+    /// The grace is over. Time in which the daemon itself stood still does not count, and what the agent has said by
+    /// now is heard before it is declared dead.
+    pub(super) async fn on_grace_over(&mut self) {
+        let Some(deadline) = self.grace.take() else { return };
+        let stalled = Instant::now().saturating_duration_since(deadline);
+        if stalled > STALL {
+            self.grace = Some(Instant::now() + stalled.min(Duration::from_secs(1)));
+            return;
+        }
+        // The reader's task gets its turn before the last look.
+        tokio::task::yield_now().await;
+        loop {
+            let Phase::Running(agent) = &mut self.phase else { return };
+            let Some(batch) = agent.connection.next_batch().now_or_never().flatten() else { break };
+            self.on_batch(batch).await;
+        }
+        let (next, effects) = self.turn.on(TurnInput::GraceOver);
+        if effects.contains(&TurnEffect::Die) {
+            self.turn = next;
+            let detail = "the agent did not settle a cancelled turn in time; restart the session to go on".to_owned();
+            self.die(EndReason::CancelUnsettled, Some(detail)).await;
+        }
+    }
+
+    async fn on_decision(&mut self, nonce: Nonce, decision: Decision, decider: Decider, reply: Reply<()>) {
+        if self.is_dead() {
+            return answer(reply, Err(SessionError::NotStructured));
+        }
+        let option_id = match self.approvals.judge(nonce, &decision) {
+            Verdict::NotLive => return answer(reply, Ok(())),
+            Verdict::NotOffered => return answer(reply, Err(SessionError::DecisionNotOffered)),
+            Verdict::Select(option_id) => Some(option_id),
+            Verdict::Cancel => None,
+        };
+        let Some(live) = self.approvals.live() else { return answer(reply, Ok(())) };
+        let denies = decision == Decision::Deny;
+        let outcome = ApprovalOutcome {
+            what: if option_id.is_some() { OutcomeKind::Selected } else { OutcomeKind::Cancelled },
+            option_id: option_id.clone(),
+            because: option_id.is_none().then_some(OutcomeCause::Denied),
+            decision: Some(decision).filter(|decision| !matches!(decision, Decision::Option(_))),
+            when: self.around.sources.clock.now(),
+            account: Some(decider.account),
+            client: Some(decider.client),
+        };
+        let line = ApprovalResolvedLine { row_id: live.row_id.clone(), outcome };
+        match self.journal.append_envelope(&Envelope::ApprovalResolved(line)) {
+            Ok(_) => {
+                let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
+                self.after_flush(AfterFlush::Answer { request: live.request.id, option_id, reply: Some(reply) });
+                self.promote();
+            }
+            // A refusal reaches the agent even when the disk is full.
+            Err(AppendError::Full { .. }) if denies => {
+                let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
+                self.send_answer(&live.request.id, option_id.as_deref());
+                answer(reply, Ok(()));
+                self.promote();
+            }
+            Err(error) => self.refuse_for_log(&error, reply).await,
+        }
+    }
+
+    async fn on_rename(&mut self, title: String, reply: Reply<Session>) {
+        let line = SummaryLine { summary: title, at: self.around.sources.clock.now() };
+        match self.journal.append_envelope(&Envelope::Summary(line)) {
+            Ok(_) => {
+                self.publish().await;
+                self.after_flush(AfterFlush::TellSession(reply));
+            }
+            Err(error) => self.refuse_for_log(&error, reply).await,
+        }
+    }
+
+    /// What waited for the log is on disk now, or never will be.
+    pub(super) async fn on_flushed(&mut self, result: Result<(), Poisoned>, after: AfterFlush) {
+        if let Err(poisoned) = result {
+            let (id, told) = (self.stored.id(), crate::report::chain(&poisoned));
+            tracing::error!(session.id = %id, "The log of session `{id}` could not be flushed: {told}");
+            refuse(after, &SessionError::LogUnwritable);
+            if !self.is_dead() {
+                self.die_of_log().await;
+            }
+            return;
+        }
+        match after {
+            AfterFlush::Dispatch { claim, content, reply } => self.dispatch(claim, &content, reply).await,
+            AfterFlush::Answer { request, option_id, reply } => {
+                self.send_answer(&request, option_id.as_deref());
+                if let Some(reply) = reply {
+                    answer(reply, Ok(()));
+                }
+            }
+            AfterFlush::Tell(reply) => answer(reply, Ok(())),
+            AfterFlush::TellSession(reply) => answer(reply, Ok(self.stored.session.clone())),
+        }
+    }
+
+    /// Sends the prompt, unless its turn was cancelled or its session died meanwhile.
+    async fn dispatch(&mut self, claim: u64, content: &[Value], reply: Reply<()>) {
+        if claim != self.claim || self.turn != Turn::Committing {
+            let result = if self.is_dead() { Err(SessionError::NotStructured) } else { Ok(()) };
+            return answer(reply, result);
+        }
+        let Phase::Running(agent) = &mut self.phase else {
+            return answer(reply, Err(SessionError::NotStructured));
+        };
+        let acp_session_id = &agent.acp_session_id;
+        match agent.connection.request(|id| outgoing::session_prompt(id, acp_session_id, content)) {
+            Ok(request) => {
+                self.prompt_request = Some(request);
+                self.turn = self.turn.on(TurnInput::Flushed).0;
+                answer(reply, Ok(()));
+            }
+            Err(error) => {
+                answer(reply, Err(SessionError::NotStructured));
+                let detail = format!("the agent takes no input: {}", crate::report::chain(&error));
+                self.die(EndReason::Exited, Some(detail)).await;
+            }
+        }
+    }
+
+    fn send_answer(&mut self, request: &maestro_acp::RawId, option_id: Option<&str>) {
+        self.send(match option_id {
+            Some(option_id) => outgoing::permission_selected(request, option_id),
+            None => outgoing::permission_cancelled(request),
+        });
+    }
+
+    /// Lets the prompts that waited for the settle try again; the first gets the turn.
+    pub(super) async fn release_held(&mut self) {
+        if self.turn == Turn::Cancelling {
+            return;
+        }
+        for (content, reply) in std::mem::take(&mut self.held) {
+            self.on_prompt(content, reply).await;
+        }
+    }
+}
+
+/// Tells whoever waited that it came to nothing.
+pub(super) fn refuse(after: AfterFlush, error: &SessionError) {
+    match after {
+        AfterFlush::Dispatch { reply, .. } | AfterFlush::Tell(reply) => answer(reply, Err(error.clone())),
+        AfterFlush::Answer { reply: Some(reply), .. } => answer(reply, Err(error.clone())),
+        AfterFlush::Answer { reply: None, .. } => {}
+        AfterFlush::TellSession(reply) => answer(reply, Err(error.clone())),
+    }
+}

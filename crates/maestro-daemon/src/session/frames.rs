@@ -1,0 +1,233 @@
+//! What the agent sends, in its order: into the log first, then whatever follows from it.
+
+use crate::session::{
+    actor::{AfterFlush, Phase, SessionActor},
+    approvals::{Admission, Live, Withdrawn},
+    journal::Urgency,
+    lines,
+    turn::TurnInput,
+};
+use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, SendError, outgoing};
+use maestro_log::AppendError;
+use maestro_protocol::{
+    ApprovalLine, EndReason, Envelope, Nonce, Origin, OutcomeCause, RowId, TranscriptRow, TranscriptRowKind, TurnLine,
+};
+use serde_json::{Value, json, value::RawValue};
+
+/// Answers to an agent that may wait for room in its outbox. More mean that it asks without reading.
+const UNSENT_MAX: usize = 256;
+
+impl SessionActor {
+    pub(super) async fn on_batch(&mut self, mut batch: Batch) {
+        // The batch keeps its share of the reader's bound until its frames are handled.
+        for frame in std::mem::take(&mut batch.frames) {
+            self.on_frame_or_backlog(frame).await;
+        }
+    }
+
+    /// Handles a frame, or keeps it for later while the log takes no lines. Nothing overtakes a kept frame.
+    pub(super) async fn on_frame_or_backlog(&mut self, frame: Frame) {
+        if self.is_dead() {
+            return;
+        }
+        if !self.backlog.is_empty() {
+            self.backlog.push_back(frame);
+            return;
+        }
+        match self.on_frame(&frame) {
+            Ok(()) => {}
+            Err(AppendError::Lost { .. }) => self.die_of_log().await,
+            Err(error) => {
+                let (id, told) = (self.stored.id(), crate::report::chain(&error));
+                tracing::warn!(session.id = %id, "The log of session `{id}` takes no lines, its agent waits: {told}");
+                self.backlog.push_back(frame);
+            }
+        }
+    }
+
+    /// Tries the kept frames again.
+    pub(super) async fn on_retry(&mut self) {
+        for frame in std::mem::take(&mut self.backlog) {
+            self.on_frame_or_backlog(frame).await;
+        }
+    }
+
+    /// Appends, then acts. When it fails nothing of the frame has happened, so that it can be tried again.
+    fn on_frame(&mut self, frame: &Frame) -> Result<(), AppendError> {
+        match frame {
+            Frame::Update { params, .. } => {
+                self.journal.append(params, Urgency::Stream)?;
+            }
+            Frame::Notice(notice) => {
+                self.journal.append(&Envelope::Notice(notice.clone()).to_line(), Urgency::Stream)?;
+            }
+            Frame::PermissionRequest(request) => self.on_permission_request(request)?,
+            Frame::CancelRequest { id } => self.on_withdrawal(id)?,
+            Frame::Response { id, result } => {
+                if self.prompt_request == Some(*id) {
+                    self.on_answered(result)?;
+                }
+            }
+            Frame::UnknownRequest { id, method } => {
+                tracing::debug!(session.id = %self.stored.id(), "The agent asked `{method}`, which we do not serve");
+                self.send(outgoing::method_not_found(id));
+            }
+            Frame::OtherNotification { method } => {
+                tracing::debug!(session.id = %self.stored.id(), "The agent notified `{method}`, which makes no line");
+            }
+            Frame::StrayResponse => {
+                tracing::debug!(session.id = %self.stored.id(), "The agent answered something that was not asked");
+            }
+        }
+        Ok(())
+    }
+
+    fn on_permission_request(&mut self, request: &PermissionRequest) -> Result<(), AppendError> {
+        match self.approvals.admission() {
+            Admission::GoLive => self.go_live(request)?,
+            Admission::Supersede => {
+                self.settle_live_cancelled(OutcomeCause::Superseded)?;
+                self.go_live(request)?;
+            }
+            Admission::Wait => self.approvals.wait(request.clone()),
+            Admission::Refuse => self.send(outgoing::permission_cancelled(&request.id)),
+        }
+        Ok(())
+    }
+
+    fn go_live(&mut self, request: &PermissionRequest) -> Result<(), AppendError> {
+        let row_id = RowId::approval(self.around.sources.entropy.uuid());
+        let row =
+            TranscriptRow { id: row_id.clone(), kind: TranscriptRowKind::Approval, data: request.params.clone() };
+        let at = self.around.sources.clock.now();
+        self.journal.append_envelope(&Envelope::Approval(ApprovalLine { row, at }))?;
+        let nonce = Nonce::from_uuid(self.around.sources.entropy.uuid());
+        self.approvals.go_live(Live { request: request.clone(), nonce, row_id });
+        Ok(())
+    }
+
+    /// Makes the next waiting request live, if the place is free. If the log takes no line it stays waiting and is
+    /// tried at the next settle.
+    pub(super) fn promote(&mut self) {
+        let Some(request) = self.approvals.next_waiting().cloned() else { return };
+        match self.go_live(&request) {
+            Ok(()) => drop(self.approvals.take_next_waiting()),
+            Err(error) => {
+                let (id, told) = (self.stored.id(), crate::report::chain(&error));
+                tracing::error!(session.id = %id, "A waiting approval of session `{id}` cannot be shown: {told}");
+            }
+        }
+    }
+
+    fn on_withdrawal(&mut self, id: &RawId) -> Result<(), AppendError> {
+        match self.approvals.withdraw(id) {
+            Withdrawn::Live => {
+                self.settle_live_cancelled(OutcomeCause::Withdrawn)?;
+                self.promote();
+            }
+            Withdrawn::Waiting(request) => self.send(outgoing::permission_cancelled(&request.id)),
+            Withdrawn::Unknown => {}
+        }
+        Ok(())
+    }
+
+    /// Settles the live approval as cancelled, for the log and for the agent.
+    pub(super) fn settle_live_cancelled(&mut self, because: OutcomeCause) -> Result<(), AppendError> {
+        let Some(live) = self.approvals.live() else { return Ok(()) };
+        let line = lines::cancelled(live.row_id.clone(), because, self.around.sources.clock.now());
+        self.journal.append_envelope(&line)?;
+        if let Some(live) = self.approvals.settle() {
+            self.send(outgoing::permission_cancelled(&live.request.id));
+        }
+        Ok(())
+    }
+
+    /// The agent answered the open prompt.
+    fn on_answered(&mut self, result: &Result<Box<RawValue>, RpcError>) -> Result<(), AppendError> {
+        let (next, effects) = self.turn.on(TurnInput::Answered);
+        if effects.contains(&super::turn::TurnEffect::AppendEndedAsAnswered) {
+            let at = self.around.sources.clock.now();
+            self.journal.append_envelope(&Envelope::Turn(turn_ended(result, at)))?;
+            self.stored.session.activity_detail = self.sign_in_hint(result);
+            self.after_flush_quietly();
+        }
+        self.turn = next;
+        self.prompt_request = None;
+        self.grace = None;
+        Ok(())
+    }
+
+    fn sign_in_hint(&self, result: &Result<Box<RawValue>, RpcError>) -> Option<String> {
+        let error = result.as_ref().err().filter(|error| error.needs_sign_in())?;
+        let command = self.around.agents.sign_in(&self.stored.session.agent);
+        let how = command.map_or_else(String::new, |command| format!("; sign in with: {command}"));
+        Some(format!("the agent is not signed in: {}{how}", error.message))
+    }
+
+    /// Flushes without anyone waiting; a failure still ends the session.
+    pub(super) fn after_flush_quietly(&mut self) {
+        let (reply, _nobody) = tokio::sync::oneshot::channel();
+        self.after_flush(AfterFlush::Tell(reply));
+    }
+
+    /// Sends a message to the agent, behind those that wait for room. An agent that is gone or does not read is told by
+    /// its exit or its outbox.
+    pub(super) fn send(&mut self, message: Vec<u8>) {
+        if let Phase::Running(agent) = &mut self.phase {
+            agent.unsent.push_back(message);
+        }
+        self.send_unsent();
+    }
+
+    pub(super) fn send_unsent(&mut self) {
+        let Phase::Running(agent) = &mut self.phase else { return };
+        while let Some(message) = agent.unsent.front() {
+            match agent.connection.outbox().send(message.clone()) {
+                Ok(()) | Err(SendError::Closed) => drop(agent.unsent.pop_front()),
+                Err(SendError::Full) => return,
+            }
+        }
+    }
+
+    pub(super) fn on_resent(&mut self) {
+        if let Phase::Running(agent) = &mut self.phase {
+            agent.unsent.pop_front();
+        }
+    }
+
+    /// While an agent leaves this many answers unread, it is not read either.
+    pub(super) fn is_agent_deaf(&self) -> bool {
+        matches!(&self.phase, Phase::Running(agent) if agent.unsent.len() >= UNSENT_MAX)
+    }
+
+    pub(super) async fn die_of_log(&mut self) {
+        let detail = "the event log could not be written and not be rolled back; what it holds is kept".to_owned();
+        self.die(EndReason::LogFailed, Some(detail)).await;
+    }
+}
+
+/// The end of a turn as the agent's answer tells it: its stop reason verbatim, or its error.
+fn turn_ended(result: &Result<Box<RawValue>, RpcError>, at: maestro_protocol::Timestamp) -> TurnLine {
+    let origin = Origin::Person;
+    match result {
+        Ok(result) => {
+            let result: Value = maestro_protocol::json::from_slice(result.get().as_bytes()).unwrap_or_default();
+            let reason = result["stopReason"].as_str().unwrap_or("unknown").to_owned();
+            let mut usage = serde_json::Map::new();
+            for (key, value) in [("usage", &result["usage"]), ("quota", &result["_meta"]["quota"])] {
+                if !value.is_null() {
+                    usage.insert(key.into(), value.clone());
+                }
+            }
+            let usage = (!usage.is_empty()).then_some(Value::Object(usage));
+            TurnLine::Ended { origin, reason, error: None, usage, at }
+        }
+        Err(error) => {
+            let mut told = json!({"code": error.code, "message": error.message});
+            if let Some(data) = &error.data {
+                told["data"] = data.clone();
+            }
+            TurnLine::Ended { origin, reason: "error".into(), error: Some(told), usage: None, at }
+        }
+    }
+}

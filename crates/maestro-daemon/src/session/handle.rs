@@ -1,0 +1,217 @@
+//! What the rest of the daemon holds of a session: senders, and two values to watch.
+
+use bytes::Bytes;
+use maestro_log::LogReader;
+use maestro_protocol::{Cursor, Decision, EndReason, Nonce, Session, Status};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Commands of people that may wait in a session's mailbox. Enough for every client of one account to act at once;
+/// full means the actor is stuck behind a slow disk, and the caller gets `503` instead of a hidden queue.
+pub(crate) const COMMANDS_MAX: usize = 32;
+
+/// Approvals and cancels that may wait. They have a lane of their own so that prompts and reads never hold up a
+/// decision; a sender waits here rather than being refused.
+pub(crate) const URGENT_MAX: usize = 32;
+
+/// Stop wishes that may wait: one from a person and one from the shutdown.
+pub(crate) const STOPS_MAX: usize = 4;
+
+/// Why a command to a session came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SessionError {
+    #[error("the session is dead: restart it with `maestro restart` first")]
+    NotStructured,
+    #[error("a turn is active: wait for its end or cancel it first")]
+    TurnInFlight,
+    #[error("the agent is still starting: try again in a moment")]
+    Starting,
+    #[error("the session is running: nothing to restart")]
+    AlreadyRunning,
+    #[error("the session's directory `{cwd}` is gone: make it again, then restart")]
+    CwdMissing { cwd: String },
+    #[error("the agent `{agent}` cannot load a session, so this conversation cannot go on")]
+    CannotResume { agent: String },
+    #[error("this request offers no single option for that decision: choose one of its options by id")]
+    DecisionNotOffered,
+    #[error("the event log cannot be written: free some disk space, then try again")]
+    LogUnwritable,
+    #[error("the session is busy: try again in a moment")]
+    Busy,
+    /// The actor is gone; the registry holds or makes a new one.
+    #[error("the session's owner ended while the command waited")]
+    Gone,
+}
+
+/// Who decided an approval, for its outcome.
+#[derive(Debug, Clone)]
+pub(crate) struct Decider {
+    /// The account.
+    pub(crate) account: String,
+    /// The client, such as `cli`.
+    pub(crate) client: String,
+}
+
+/// A wake-up without content: what it announces is read from the actor (CONTRACT §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Pulse {
+    /// The newest line.
+    pub(crate) cursor: Cursor,
+    /// The newest line that a reader should not wait for: an approval, its outcome, a turn's start or end.
+    pub(crate) urgent: Cursor,
+    /// Set when the session is dead; sockets close then.
+    pub(crate) ended: Option<EndReason>,
+}
+
+/// Frames of one answer, serialised, and the cursor they reach.
+#[derive(Debug, Clone)]
+pub(crate) struct Frames {
+    /// The last line they cover.
+    pub(crate) cursor: Cursor,
+    /// One JSON text each, in order. Shared between sockets that stand at the same cursor.
+    pub(crate) frames: Vec<Bytes>,
+}
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, SessionError>>;
+
+/// What a person, or a socket, asks of a session.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Start a turn with these content blocks.
+    Prompt { content: Vec<Value>, reply: Reply<()> },
+    /// Cancel the active turn, if any.
+    Cancel { reply: Reply<()> },
+    /// Answer the live approval, if the nonce is its.
+    Decide { nonce: Nonce, decision: Decision, decider: Decider, reply: Reply<()> },
+    /// Rename; an empty title removes the name.
+    Rename { title: String, reply: Reply<Session> },
+    /// Start a dead session's agent again.
+    Restart { reply: Reply<Session> },
+    /// The whole transcript and state.
+    Snapshot { reply: Reply<Frames> },
+    /// What changed after a cursor.
+    Changes { since: Cursor, reply: Reply<Frames> },
+    /// A reader over the log as it stands.
+    Log { reply: Reply<LogReader> },
+    /// Append what a daemon that was killed could not (CONTRACT §10.5). Only for dead sessions.
+    Mend { reply: Reply<()> },
+}
+
+/// How a session is to stop.
+#[derive(Debug)]
+pub(crate) enum StopWish {
+    /// A person kills it; answered when nothing of it runs any more.
+    Kill { reply: Reply<()> },
+    /// The daemon shuts down; the next one may resume it.
+    Shutdown { reply: Reply<()> },
+}
+
+/// A session's address. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionHandle {
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) urgent: mpsc::Sender<Command>,
+    pub(super) stops: mpsc::Sender<StopWish>,
+    pub(super) session: watch::Receiver<Session>,
+    pub(super) pulse: watch::Receiver<Pulse>,
+}
+
+impl SessionHandle {
+    /// The session as last published.
+    pub(crate) fn session(&self) -> Session {
+        self.session.borrow().clone()
+    }
+
+    /// Wake-ups for a socket. Take it before the snapshot, so that nothing falls in between.
+    pub(crate) fn pulse(&self) -> watch::Receiver<Pulse> {
+        self.pulse.clone()
+    }
+
+    /// Whether the actor takes no commands any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.commands.is_closed()
+    }
+
+    /// Waits until the session is running or dead.
+    pub(crate) async fn started(&self) {
+        let mut session = self.session.clone();
+        // An error means that the actor ended, which is a settled start too.
+        drop(session.wait_for(|session| session.status != Status::Starting).await);
+    }
+
+    pub(crate) async fn prompt(&self, content: Vec<Value>) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Prompt { content, reply }).await
+    }
+
+    pub(crate) async fn cancel(&self) -> Result<(), SessionError> {
+        self.ask_urgently(|reply| Command::Cancel { reply }).await
+    }
+
+    pub(crate) async fn decide(
+        &self,
+        nonce: Nonce,
+        decision: Decision,
+        decider: Decider,
+    ) -> Result<(), SessionError> {
+        self.ask_urgently(|reply| Command::Decide { nonce, decision, decider, reply }).await
+    }
+
+    pub(crate) async fn rename(&self, title: String) -> Result<Session, SessionError> {
+        self.ask(|reply| Command::Rename { title, reply }).await
+    }
+
+    pub(crate) async fn restart(&self) -> Result<Session, SessionError> {
+        self.ask(|reply| Command::Restart { reply }).await
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<Frames, SessionError> {
+        self.ask(|reply| Command::Snapshot { reply }).await
+    }
+
+    pub(crate) async fn changes(&self, since: Cursor) -> Result<Frames, SessionError> {
+        self.ask(|reply| Command::Changes { since, reply }).await
+    }
+
+    pub(crate) async fn log(&self) -> Result<LogReader, SessionError> {
+        self.ask(|reply| Command::Log { reply }).await
+    }
+
+    pub(crate) async fn mend(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Mend { reply }).await
+    }
+
+    /// Ends the session and everything below it. A dead session stays as it is.
+    pub(crate) async fn kill(&self) -> Result<(), SessionError> {
+        self.stop(|reply| StopWish::Kill { reply }).await
+    }
+
+    /// Ends the session for a shutdown, with a recovery marker if it was running.
+    pub(crate) async fn shut_down(&self) -> Result<(), SessionError> {
+        self.stop(|reply| StopWish::Shutdown { reply }).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.try_send(command(reply)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => SessionError::Busy,
+            mpsc::error::TrySendError::Closed(_) => SessionError::Gone,
+        })?;
+        answer.await.unwrap_or(Err(SessionError::Gone))
+    }
+
+    async fn ask_urgently<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        if self.urgent.send(command(reply)).await.is_err() {
+            return Err(SessionError::Gone);
+        }
+        answer.await.unwrap_or(Err(SessionError::Gone))
+    }
+
+    async fn stop(&self, wish: impl FnOnce(Reply<()>) -> StopWish) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        if self.stops.send(wish(reply)).await.is_err() {
+            return Err(SessionError::Gone);
+        }
+        answer.await.unwrap_or(Err(SessionError::Gone))
+    }
+}

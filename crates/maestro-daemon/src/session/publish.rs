@@ -1,0 +1,63 @@
+//! What others see of a session: the watched `Session`, the wake-ups of sockets, the sidecar.
+
+use crate::session::{
+    actor::{Phase, SessionActor, Surroundings},
+    stored::StoredSession,
+};
+use maestro_protocol::{Activity, StateKey, Status};
+
+impl SessionActor {
+    /// Brings everything that others see up to date. Called after every input.
+    pub(super) async fn publish(&mut self) {
+        let changed = self.journal.take_changed();
+        if changed.contains(&StateKey::Title) || changed.contains(&StateKey::Usage) {
+            let state = self.journal.projection().state();
+            self.stored.session.title = state.title.unwrap_or_default();
+            self.stored.session.usage = state.usage;
+        }
+        self.stored.session.activity = self.activity();
+        self.journal.announce(&self.pulse);
+        let before = self.session.borrow().clone();
+        if !changed.is_empty() || before != self.stored.session {
+            self.stored.session.updated_at = self.around.sources.clock.now();
+            self.session.send_replace(self.stored.session.clone());
+        }
+        if before.title != self.stored.session.title || before.status != self.stored.session.status {
+            self.save().await;
+        }
+    }
+
+    fn activity(&self) -> Option<Activity> {
+        match self.phase {
+            Phase::Dead | Phase::Starting { .. } => None,
+            Phase::Running(_) if self.approvals.live().is_some() => Some(Activity::Waiting),
+            Phase::Running(_) if self.turn.is_active() => Some(Activity::Working),
+            Phase::Running(_) => Some(Activity::Active),
+        }
+    }
+
+    /// Stores the sidecar.
+    pub(super) async fn save(&mut self) {
+        save(&self.around, &self.stored).await;
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.stored.session.status == Status::Dead
+    }
+}
+
+/// Stores a sidecar. A failure is told and changes nothing else: the log is the truth of a transcript, and what a
+/// sidecar holds beside is stored again at the next change.
+pub(super) async fn save(around: &Surroundings, stored: &StoredSession) {
+    let (logs, stored) = (around.logs.clone(), stored.clone());
+    let id = stored.id();
+    let written = tokio::task::spawn_blocking(move || logs.write_sidecar(id, &stored)).await;
+    match written {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            let told = crate::report::chain(&error);
+            tracing::error!(session.id = %id, "The sidecar of session `{id}` could not be stored: {told}");
+        }
+        Err(error) => tracing::error!(session.id = %id, "Storing the sidecar of session `{id}` broke off: {error}"),
+    }
+}

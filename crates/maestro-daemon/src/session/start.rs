@@ -1,0 +1,241 @@
+//! Beginning to start an agent, and what comes of it.
+
+use crate::{
+    agents::Resolution,
+    session::{
+        actor::{AfterFlush, Phase, SessionActor},
+        approvals::Approvals,
+        starting::{Agent, StartOutcome, StartPlan, start},
+        turn::Turn,
+    },
+};
+use maestro_acp::{HandshakeError, ModeWish, Opened, SessionOpen};
+use maestro_log::AppendError;
+use maestro_process::SpawnRecord;
+use maestro_protocol::{
+    EndReason, Envelope, NoticeLine, NoticeReason, SessionLine, SessionLineEvent, Status, SummaryLine,
+};
+use std::path::PathBuf;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// Why an agent is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// The session is new.
+    First,
+    /// The last daemon shut down while it ran.
+    Recover,
+    /// A person wants it back.
+    Restart,
+}
+
+impl SessionActor {
+    /// Begins to start the agent; a missing program or directory is a death that says what to do.
+    pub(super) async fn begin_start(&mut self, wish: Wish) {
+        self.mend();
+        self.keep_first_title();
+        let session = &mut self.stored.session;
+        session.status = Status::Starting;
+        session.end_reason = None;
+        session.activity_detail = None;
+        let (entry, program, args) = match self.around.agents.resolve(&session.agent, self.stored.env.get("PATH")) {
+            Resolution::Found { entry, program, args } => (entry, program, args),
+            Resolution::Missing { detail } => return self.bury(EndReason::AdapterMissing, Some(detail)).await,
+        };
+        let cwd = PathBuf::from(&session.cwd);
+        if !cwd.is_dir() {
+            let detail = format!("the session's directory `{}` is gone: make it again, then restart", session.cwd);
+            return self.bury(EndReason::HandshakeFailed, Some(detail)).await;
+        }
+        let projection = self.journal.projection();
+        let open = match &session.acp_session_id {
+            // An agent cannot load a session that never had a prompt.
+            Some(id) if wish != Wish::First && projection.has_prompt() => {
+                SessionOpen::Load { id: id.clone(), cwd: session.cwd.clone() }
+            }
+            _ => SessionOpen::New { cwd: session.cwd.clone() },
+        };
+        let last_mode = projection.state().mode.and_then(|mode| mode.current).filter(|_| wish != Wish::First);
+        let mode = last_mode.or_else(|| self.stored.mode.clone()).or_else(|| entry.asking_mode.clone());
+        let (spawned_tx, spawned) = oneshot::channel();
+        let (outcome_tx, outcome) = oneshot::channel();
+        let stop = CancellationToken::new();
+        let plan = StartPlan {
+            session: session.id,
+            entry: *entry,
+            program,
+            args,
+            cwd,
+            env: self.stored.env.clone(),
+            token: self.around.sources.entropy.uuid(),
+            open,
+            mode: mode.map(ModeWish),
+            spawned: spawned_tx,
+            stop: stop.clone(),
+        };
+        let spawner = self.around.spawner.clone();
+        self.around.tasks.spawn(async move {
+            // Without a listener the outcome is dropped, and dropping a running agent ends its tree.
+            drop(outcome_tx.send(start(plan, spawner).await));
+        });
+        self.phase = Phase::Starting { spawned: Some(spawned), outcome, stop };
+        self.pulse.send_modify(|pulse| pulse.ended = None);
+        tracing::info!(session.id = %self.stored.id(), "Session `{}` starts ({wish:?})", self.stored.id());
+    }
+
+    /// A title that came with the creation is a rename like any other; the log is the home of titles.
+    fn keep_first_title(&mut self) {
+        let title = &self.stored.session.title;
+        if self.journal.projection().cursor() > 0 || title.is_empty() {
+            return;
+        }
+        let line = SummaryLine { summary: title.clone(), at: self.around.sources.clock.now() };
+        if let Err(error) = self.journal.append_envelope(&Envelope::Summary(line)) {
+            let (id, told) = (self.stored.id(), crate::report::chain(&error));
+            tracing::error!(session.id = %id, "The title of session `{id}` could not be kept: {told}");
+        }
+    }
+
+    pub(super) async fn on_spawned(&mut self, record: Option<SpawnRecord>) {
+        if let Phase::Starting { spawned, .. } = &mut self.phase {
+            *spawned = None;
+        }
+        if record.is_some() {
+            self.stored.spawn = record;
+            self.save().await;
+        }
+    }
+
+    pub(super) async fn on_started(&mut self, outcome: StartOutcome) {
+        match outcome {
+            StartOutcome::Running(agent, opened) => self.on_opened(agent, *opened).await,
+            StartOutcome::NotSpawned(error) => {
+                self.bury(EndReason::HandshakeFailed, Some(crate::report::chain(&error))).await;
+            }
+            StartOutcome::NotOpened { error, stderr } => {
+                let detail = self.explain(&error, &stderr);
+                self.bury(EndReason::HandshakeFailed, Some(detail)).await;
+            }
+            // A kill waits for the outcome itself, so here the task broke off.
+            StartOutcome::Stopped => {
+                let detail = "an internal error broke off the start; restart the session to try again".into();
+                self.bury(EndReason::DaemonCrash, Some(detail)).await;
+            }
+        }
+    }
+
+    /// What a person reads when no session could be opened: what failed, how to sign in where that is it, and the end
+    /// of the agent's stderr.
+    fn explain(&self, error: &HandshakeError, stderr: &str) -> String {
+        let mut detail = crate::report::chain(error);
+        if error.needs_sign_in()
+            && let Some(command) = self.around.agents.sign_in(&self.stored.session.agent)
+        {
+            detail.push_str(&format!("; sign in with: {command}"));
+        }
+        let stderr = stderr.trim();
+        if !stderr.is_empty() {
+            detail.push_str(&format!("\nIts last words on stderr:\n{stderr}"));
+        }
+        detail
+    }
+
+    async fn on_opened(&mut self, agent: Box<Agent>, opened: Opened) {
+        let session = &mut self.stored.session;
+        session.acp_session_id = Some(opened.acp_session_id.clone());
+        session.status = Status::Running;
+        self.stored.load_supported = Some(opened.load_supported);
+        self.approvals = Approvals::new(agent.entry.overlapping_approvals);
+        self.prompt_request = None;
+        self.turn = Turn::Idle;
+        let loaded = agent.loaded;
+        self.phase = Phase::Running(agent);
+        match self.record_opening(&opened, loaded) {
+            Ok(()) => {
+                for frame in opened.kept {
+                    self.on_frame_or_backlog(frame).await;
+                }
+                let id = self.stored.id();
+                tracing::info!(session.id = %id, "Session `{id}` runs");
+            }
+            Err(error) => self.die(EndReason::LogFailed, Some(crate::report::chain(&error))).await,
+        }
+    }
+
+    /// Writes what the handshake said.
+    fn record_opening(&mut self, opened: &Opened, loaded: bool) -> Result<(), AppendError> {
+        let at = self.around.sources.clock.now();
+        let line = SessionLine {
+            event: if loaded { SessionLineEvent::Loaded } else { SessionLineEvent::Opened },
+            acp_session_id: opened.acp_session_id.clone(),
+            modes: opened.modes.clone(),
+            models: opened.models.clone(),
+            config_options: opened.config_options.clone(),
+            mode_id: None,
+            at,
+        };
+        self.journal.append_envelope(&Envelope::Session(line.clone()))?;
+        match &opened.mode {
+            Ok(None) => {}
+            Ok(Some(mode_id)) => {
+                let mode_id = Some(mode_id.clone());
+                let line = SessionLine {
+                    event: SessionLineEvent::ModeSet,
+                    modes: None,
+                    models: None,
+                    config_options: None,
+                    mode_id,
+                    ..line
+                };
+                self.journal.append_envelope(&Envelope::Session(line))?;
+            }
+            Err(refused) => {
+                let text = crate::report::chain(refused);
+                self.stored.session.activity_detail = Some(text.clone());
+                let notice = NoticeLine { reason: NoticeReason::ModeRefused, text, bytes: None };
+                self.journal.append_envelope(&Envelope::Notice(notice))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends what a daemon that was killed could not: the end of its turn, the fate of its approval (CONTRACT §10.5).
+    pub(super) fn mend(&mut self) {
+        let at = self.around.sources.clock.now();
+        let projection = self.journal.projection();
+        let open_turn = projection.open_turn();
+        let unsettled = projection.unsettled_approvals();
+        let mut lines: Vec<Envelope> =
+            unsettled.into_iter().map(|row_id| super::lines::interrupted(row_id, at)).collect();
+        lines.extend(open_turn.map(|origin| super::lines::turn_interrupted(origin, at)));
+        for line in lines {
+            if let Err(error) = self.journal.append_envelope(&line) {
+                let (id, told) = (self.stored.id(), crate::report::chain(&error));
+                tracing::error!(session.id = %id, "What session `{id}` left open could not be closed: {told}");
+                return;
+            }
+        }
+    }
+
+    pub(super) async fn on_restart(&mut self, reply: super::handle::Reply<maestro_protocol::Session>) {
+        use super::handle::SessionError as E;
+        let session = &self.stored.session;
+        let agent_loads = self.stored.load_supported != Some(false);
+        let needs_load = session.acp_session_id.is_some() && self.journal.projection().has_prompt();
+        let refusal = if !matches!(self.phase, Phase::Dead) {
+            Some(E::AlreadyRunning)
+        } else if !PathBuf::from(&session.cwd).is_dir() {
+            Some(E::CwdMissing { cwd: session.cwd.clone() })
+        } else if needs_load && !agent_loads {
+            Some(E::CannotResume { agent: session.agent.to_string() })
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            return super::actor::answer(reply, Err(refusal));
+        }
+        self.begin_start(Wish::Restart).await;
+        self.after_flush(AfterFlush::TellSession(reply));
+    }
+}

@@ -1,0 +1,31 @@
+//! What a session's sidecar holds: the session as last known and what a later daemon needs to start it again.
+
+use maestro_process::SpawnRecord;
+use maestro_protocol::{Session, SessionId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The content of `sessions/<id>.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct StoredSession {
+    /// The session as the API last showed it.
+    pub(crate) session: Session,
+    /// The environment of the request that created it. Never on the wire: it may hold secrets.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// The mode that the person asked for, if any.
+    #[serde(default)]
+    pub(crate) mode: Option<String>,
+    /// Whether the agent said that it can load a session; unknown before its first handshake.
+    #[serde(default)]
+    pub(crate) load_supported: Option<bool>,
+    /// The newest process tree, for the sweep after a crash.
+    #[serde(default)]
+    pub(crate) spawn: Option<SpawnRecord>,
+}
+
+impl StoredSession {
+    pub(crate) fn id(&self) -> SessionId {
+        self.session.id
+    }
+}

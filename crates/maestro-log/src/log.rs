@@ -1,0 +1,162 @@
+//! The event log of one session and its one writer.
+
+mod open;
+mod scan;
+mod shared;
+
+pub use open::{OpenLogError, OpenReport};
+pub(crate) use open::{Paths, create, open};
+pub(crate) use scan::Scanner;
+pub(crate) use shared::{Shared, Storage};
+
+use crate::{
+    committer::{Committer, Fault, Poisoned, Ticket},
+    index::{Index, IndexError, Place, Touch},
+    reader::LogReader,
+};
+use maestro_protocol::Cursor;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use thiserror::Error;
+
+/// What the writer keeps of the memory that a long line needed, in bytes.
+const KEPT_BUFFER: usize = 64 * 1024;
+
+/// The writer of one session's event log. There is one per log, owned by one task.
+#[derive(Debug)]
+pub struct SessionLog {
+    shared: Arc<Shared>,
+    committer: Committer,
+    /// The number of lines.
+    cursor: Cursor,
+    /// Where the next byte goes. Greater than the good length only while a torn last line still lacks its newline.
+    tail: u64,
+    buffer: Vec<u8>,
+    index: Index,
+    /// The newest line, until it is indexed.
+    unindexed: Option<(Cursor, Place)>,
+}
+
+/// Why a line was not appended. Except for [`AppendError::Lost`] the log is as it was and may be tried again.
+#[derive(Debug, Error)]
+pub enum AppendError {
+    /// The disk or the person's quota is full; what was written of the line is undone. It works again once there is
+    /// space.
+    #[error("there is no space left for the event log {}; free some and it goes on by itself", path.display())]
+    Full {
+        /// The log.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The write failed in another way; what was written of the line is undone.
+    #[error("a line could not be written to the event log {}; check the disk", path.display())]
+    Io {
+        /// The log.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The log takes no more lines: a failed write could not be undone, or a flush failed.
+    #[error(transparent)]
+    Lost(Poisoned),
+    /// The bytes hold a newline, so they are not one line. Nothing was written.
+    #[error("a line for the event log {} holds a newline; it is not stored", path.display())]
+    NotOneLine {
+        /// The log.
+        path: PathBuf,
+    },
+}
+
+impl SessionLog {
+    /// Appends a line, given without its newline, and returns its cursor. When this returns `Ok` readers see the line;
+    /// it survives a loss of power only after a [`flush`](Self::flush) (CONTRACT §5.3).
+    pub fn append(&mut self, line: &[u8]) -> Result<Cursor, AppendError> {
+        if line.contains(&b'\n') {
+            return Err(AppendError::NotOneLine { path: self.path().into() });
+        }
+        if let Some(poisoned) = self.shared.poisoned() {
+            return Err(AppendError::Lost(poisoned));
+        }
+        self.buffer.clear();
+        if self.tail > self.shared.good_len() {
+            self.buffer.push(b'\n');
+        }
+        let offset = self.tail + self.buffer.len() as u64;
+        self.buffer.extend_from_slice(line);
+        self.buffer.push(b'\n');
+        let written = self.shared.write_all_at(&self.buffer, self.tail);
+        let end = self.tail + self.buffer.len() as u64;
+        self.buffer.clear();
+        self.buffer.shrink_to(KEPT_BUFFER);
+        written.map_err(|source| self.roll_back(source))?;
+        self.tail = end;
+        self.shared.publish(end);
+        self.cursor += 1;
+        if let Some((wanted, _)) = self.unindexed.replace((self.cursor, Place::of(offset, line))) {
+            self.index.stop(IndexError::OutOfOrder { wanted, given: self.cursor });
+        }
+        Ok(self.cursor)
+    }
+
+    /// Records which rows the newest line touched. Every line is indexed before the next is appended, with no touches if
+    /// it touched nothing; otherwise the index stops, and is rebuilt when the log is opened next. The log goes on in
+    /// any case.
+    pub fn index(&mut self, cursor: Cursor, touches: &[Touch]) -> Result<(), IndexError> {
+        match self.unindexed.take() {
+            Some((newest, place)) if newest == cursor => self.index.push(&place, touches),
+            _ => {
+                self.index.stop(IndexError::OutOfOrder { wanted: self.cursor, given: cursor });
+                Err(self.index.reason())
+            }
+        }
+    }
+
+    /// Asks for everything appended so far to be put on disk.
+    pub fn flush(&self) -> Ticket {
+        self.committer.flush(&self.shared)
+    }
+
+    /// A handle that reads this log from any thread, now or later.
+    pub fn reader(&self) -> LogReader {
+        LogReader::new(Arc::clone(&self.shared))
+    }
+
+    /// The cursor of the last line; 0 if there is none.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+
+    /// Why the log takes no more lines, if it does not.
+    pub fn poisoned(&self) -> Option<Poisoned> {
+        self.shared.poisoned()
+    }
+
+    fn path(&self) -> &Path {
+        self.shared.path()
+    }
+
+    /// Cuts off what a failed write left, so that nothing is fused with it.
+    fn roll_back(&self, cause: io::Error) -> AppendError {
+        if let Err(failed) = self.shared.set_len(self.tail) {
+            return AppendError::Lost(self.shared.poison(Fault::RollBack, failed));
+        }
+        let path = self.path().into();
+        match cause.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                AppendError::Full { path, source: cause }
+            }
+            _ => AppendError::Io { path, source: cause },
+        }
+    }
+}
+
+#[cfg(test)]
+mod faulty;
+#[cfg(test)]
+mod tests;

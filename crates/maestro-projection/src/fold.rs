@@ -1,0 +1,224 @@
+mod daemon;
+mod offer;
+mod prompt;
+mod report;
+mod text;
+mod title;
+
+use crate::line::{Body, Line, Update, UpdateKind, Voice};
+use crate::tool::{self, Mention, Standing};
+use crate::touch::{Action, Touch};
+use maestro_protocol::{
+    Command, ContextWindow, Cursor, Origin, ReducedState, RowId, StateKey, Timestamp, TurnState, Usage,
+};
+use offer::Offer;
+use prompt::OpenPrompt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use title::Title;
+
+/// The fold of a log to its reduced state. It holds no rows: a line's rows are named by the touches it gives.
+/// Serialised, it is a checkpoint that a later fold resumes from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StateFold {
+    cursor: Cursor,
+    malformed: u64,
+    /// The last `at` seen.
+    clock: Option<Timestamp>,
+    turn: TurnState,
+    prompt: Option<OpenPrompt>,
+    has_prompt: bool,
+    open_row: Option<OpenRow>,
+    unsettled_approvals: Vec<RowId>,
+    plan: Option<Arc<Value>>,
+    usage: Option<Usage>,
+    context: Context,
+    model: Offer,
+    mode: Offer,
+    config_options: Option<Arc<Value>>,
+    commands: Option<Arc<Vec<Command>>>,
+    title: Title,
+}
+
+/// The text row that a chunk without message id would continue (CONTRACT §4.2).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct OpenRow {
+    voice: Voice,
+    row_id: RowId,
+    speaker: Speaker,
+}
+
+/// Which of several speakers a text is from, where an agent tells them apart only in `_meta`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Speaker {
+    /// The tool call of the subagent that speaks.
+    parent_call: Option<String>,
+    /// What made the agent speak, where it was no prompt.
+    source: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Context {
+    used: Option<u64>,
+    size: Option<u64>,
+}
+
+/// What one line does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The rows it touches, each once, in the order in which they would be born.
+    pub touches: Vec<Touch>,
+    /// The keys of the reduced state that it changed, in their order.
+    pub state: Vec<StateKey>,
+}
+
+impl Step {
+    fn touch(&mut self, row_id: RowId, action: Action) {
+        self.touches.push(Touch { row_id, action });
+    }
+    fn mark(&mut self, key: StateKey, changed: bool) {
+        if changed && !self.state.contains(&key) {
+            self.state.push(key);
+        }
+    }
+}
+
+impl StateFold {
+    /// The fold of no line.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Folds the line at `cursor`. Cursors are consecutive and begin with 1.
+    pub fn apply(&mut self, cursor: Cursor, line: &Line) -> Step {
+        let mut step = Step::default();
+        self.cursor = cursor;
+        self.clock = line.at.or(self.clock);
+        match &line.body {
+            Body::Malformed => self.malformed += 1,
+            Body::UnknownEnvelope => {}
+            Body::Update(update) => self.update(cursor, update, &mut step),
+            Body::Envelope(envelope) => self.envelope(cursor, envelope, &mut step),
+        }
+        step.state.sort_unstable();
+        step
+    }
+
+    /// The state after the last line. `pending_approval` is in no log and always `None` here.
+    pub fn state(&self) -> ReducedState {
+        ReducedState {
+            turn: self.turn.clone(),
+            pending_approval: None,
+            plan: self.plan.as_deref().cloned(),
+            usage: self.usage.clone(),
+            context: self.context.window(),
+            model: self.model.model(),
+            mode: self.mode.mode(),
+            config_options: self.config_options.as_deref().cloned(),
+            commands: self.commands.as_deref().cloned(),
+            title: self.title.shown().map(str::to_owned),
+        }
+    }
+
+    /// The last line folded; 0 before the first.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+    /// How many lines were malformed.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+    /// The last time that a line named.
+    pub fn last_time(&self) -> Option<Timestamp> {
+        self.clock
+    }
+    /// Who began the turn that has not ended.
+    pub fn open_turn(&self) -> Option<Origin> {
+        self.turn.origin.filter(|_| self.turn.active)
+    }
+    /// The approvals whose outcome is not in the log, oldest first.
+    pub fn unsettled_approvals(&self) -> &[RowId] {
+        &self.unsettled_approvals
+    }
+    /// Whether a person's prompt is in the log.
+    pub fn has_prompt(&self) -> bool {
+        self.has_prompt
+    }
+
+    fn update(&mut self, cursor: Cursor, update: &Update, step: &mut Step) {
+        let data = &update.data;
+        match update.kind {
+            UpdateKind::Chunk(voice) => self.chunk(cursor, voice, data, step),
+            UpdateKind::ToolCall => self.tool_mention(Mention::Call, data, step),
+            UpdateKind::ToolCallUpdate => self.tool_mention(Mention::Update, data, step),
+            UpdateKind::Plan => self.new_plan(data, step),
+            UpdateKind::Usage => self.usage_update(data, step),
+            UpdateKind::Mode => self.current_mode(data, step),
+            UpdateKind::ConfigOptions => self.config_options_update(data, step),
+            UpdateKind::Commands => self.new_commands(data, step),
+            UpdateKind::SessionInfo => self.agent_title(data, step),
+            UpdateKind::Unknown => {
+                step.touch(RowId::keyed("notice", cursor), Action::Notice);
+                self.open_row = None;
+            }
+        }
+    }
+
+    fn tool_mention(&mut self, mention: Mention, patch: &Map<String, Value>, step: &mut Step) {
+        let Some(id) = tool::call_id(patch) else { return };
+        step.touch(RowId::tool(id), Action::Tool);
+        let open = self.turn.active_tool_calls.iter().position(|call| call == id);
+        // Of a call that is not open it is unknown here whether it has a row.
+        if open.is_none() {
+            self.open_row = None;
+        }
+        match (tool::standing(mention, patch), open) {
+            (Some(Standing::Open), None) => {
+                self.turn.active_tool_calls.push(id.to_owned());
+                step.mark(StateKey::Turn, true);
+            }
+            (Some(Standing::Closed), Some(at)) => {
+                self.turn.active_tool_calls.remove(at);
+                step.mark(StateKey::Turn, true);
+            }
+            _ => {}
+        }
+        self.indicate(None, step);
+    }
+
+    fn new_plan(&mut self, data: &Map<String, Value>, step: &mut Step) {
+        step.touch(RowId::plan(), Action::Plan);
+        if self.plan.is_none() {
+            self.open_row = None;
+        }
+        let mut plan = data.clone();
+        crate::row::strip_maestro(&mut plan);
+        step.mark(StateKey::Plan, replace(&mut self.plan, Value::Object(plan)));
+        self.indicate(None, step);
+    }
+
+    /// The newest thing of the turn was a chunk of `voice`, or no chunk.
+    fn indicate(&mut self, voice: Option<Voice>, step: &mut Step) {
+        let responding = self.turn.active && voice == Some(Voice::Agent);
+        let thinking = self.turn.active && voice == Some(Voice::Thought);
+        step.mark(StateKey::Turn, (responding, thinking) != (self.turn.responding, self.turn.thinking));
+        self.turn.responding = responding;
+        self.turn.thinking = thinking;
+    }
+}
+
+impl Context {
+    fn window(self) -> Option<ContextWindow> {
+        Some(ContextWindow { used: self.used?, size: self.size? })
+    }
+}
+
+/// Puts `new` in `old`'s place; whether that made a difference.
+fn replace<T: PartialEq>(old: &mut Option<Arc<T>>, new: T) -> bool {
+    let changed = old.as_deref() != Some(&new);
+    if changed {
+        *old = Some(Arc::new(new));
+    }
+    changed
+}

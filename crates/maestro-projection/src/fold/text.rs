@@ -1,0 +1,84 @@
+//! Chunks of text and the rows they belong to (CONTRACT §4.1, §4.2, §4.4).
+
+use super::{OpenRow, Speaker, StateFold, Step};
+use crate::line::{Voice, text_of};
+use crate::touch::Action;
+use maestro_protocol::{Cursor, RowId, StateKey};
+use serde_json::{Map, Value};
+
+type Object = Map<String, Value>;
+
+impl StateFold {
+    pub(super) fn chunk(&mut self, cursor: Cursor, voice: Voice, data: &Object, step: &mut Step) {
+        if voice == Voice::User && self.prompt_or_echo(data, step) {
+            return;
+        }
+        let Some(text) = text_of(data) else {
+            step.touch(RowId::keyed(voice.prefix(), cursor), Action::Block);
+            self.open_row = None;
+            self.indicate(Some(voice), step);
+            return;
+        };
+        let speaker = Speaker::of(data);
+        let open = self.open_row.as_ref();
+        let (row_id, continues) = match self.message_id(voice, data) {
+            Some(id) => {
+                let row_id = RowId::keyed(voice.prefix(), id);
+                let continues = open.is_some_and(|open| open.row_id == row_id);
+                (row_id, continues)
+            }
+            None if text.is_empty() => {
+                // Agents without message ids send one where a message begins or ends, if they send one at all.
+                self.open_row = None;
+                return;
+            }
+            None => match open.filter(|open| open.voice == voice && open.speaker == speaker) {
+                Some(open) => (open.row_id.clone(), true),
+                None => (RowId::keyed(voice.prefix(), cursor), false),
+            },
+        };
+        if continues && text.is_empty() {
+            return;
+        }
+        if !continues {
+            self.open_row = Some(OpenRow { voice, row_id: row_id.clone(), speaker });
+        }
+        step.touch(row_id, Action::Text);
+        self.indicate(Some(voice), step);
+    }
+
+    /// Takes the daemon's own line of a prompt, and drops an agent's echo of it; whether `data` was one of these.
+    fn prompt_or_echo(&mut self, data: &Object, step: &mut Step) -> bool {
+        let Some(prompt) = &mut self.prompt else { return false };
+        if !prompt.claims(data) {
+            return prompt.is_echo(data);
+        }
+        step.touch(prompt.row_id(), Action::Prompt);
+        // What an agent says in the person's name never lengthens what the person wrote.
+        self.open_row = None;
+        self.has_prompt = true;
+        self.indicate(None, step);
+        let changed = self.title.see_prompt(text_of(data).unwrap_or_default());
+        step.mark(StateKey::Title, changed);
+        true
+    }
+
+    /// The message that a chunk belongs to. The id of the open prompt is the daemon's and counts as none.
+    fn message_id<'a>(&self, voice: Voice, data: &'a Object) -> Option<&'a str> {
+        let is_prompt = voice == Voice::User && self.prompt.as_ref().is_some_and(|prompt| prompt.is_id(data));
+        let id = data.get("messageId").and_then(Value::as_str);
+        id.filter(|id| !id.is_empty() && !is_prompt)
+    }
+}
+
+impl Speaker {
+    fn of(data: &Object) -> Self {
+        let Some(meta) = data.get("_meta") else { return Self::default() };
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let of_claude = || meta.get("claudeCode")?.get("parentToolUseId");
+        Self {
+            parent_call: text(meta.get("parentToolCallId").or_else(of_claude)),
+            source: text(meta.get("source")),
+        }
+    }
+}

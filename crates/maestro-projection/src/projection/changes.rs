@@ -1,0 +1,74 @@
+use super::Projection;
+use crate::touch::{Action, DeltaForm};
+use maestro_protocol::{Cursor, RowId, StateKey, Times, TranscriptDelta};
+use std::ops::Bound;
+
+/// What one line changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// It was no line of a log: it has a cursor and makes no event.
+    Malformed,
+    /// It was a line.
+    Line {
+        /// The rows that it touched, each once.
+        changes: Vec<RowChange>,
+        /// The keys of the reduced state that it changed, in their order.
+        state: Vec<StateKey>,
+    },
+}
+
+/// How a line changed one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowChange {
+    /// The row.
+    pub row_id: RowId,
+    /// What was done to it.
+    pub action: Action,
+    /// Whether the line made it.
+    pub born: bool,
+    /// The line that touched it before; 0 if it was born here.
+    pub prev: Cursor,
+    /// What the line appended, where it did nothing but lengthen text.
+    pub growth: Option<TextGrowth>,
+}
+
+/// Text appended to a row's `data.content.text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextGrowth {
+    /// The length of the text before, in UTF-16 code units.
+    pub offset_utf16: u64,
+    /// What was appended.
+    pub text: String,
+}
+
+impl Projection {
+    /// The deltas of a line. To be asked right after the line was applied: deltas show rows as they are now.
+    pub fn deltas(&self, applied: &Applied, form: DeltaForm) -> Vec<TranscriptDelta> {
+        let Applied::Line { changes, .. } = applied else { return Vec::new() };
+        changes.iter().filter_map(|change| self.delta(change, form)).collect()
+    }
+
+    /// One delta for each row touched after the line at `cursor`, in its newest form and in order of birth, and the
+    /// times of these rows. Costs what changed, not what there is.
+    pub fn changed_since(&self, cursor: Cursor) -> (Vec<TranscriptDelta>, Times) {
+        let after = self.touched.range((Bound::Excluded((cursor, usize::MAX)), Bound::Unbounded));
+        let mut places = after.map(|(_, place)| *place).collect::<Vec<_>>();
+        places.sort_unstable();
+        let entries = places.iter().map(|place| &self.rows[*place]);
+        let deltas = entries.clone().filter_map(|entry| {
+            let row = entry.row.clone()?;
+            let is_new = entry.born > cursor;
+            Some(if is_new { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } })
+        });
+        (deltas.collect(), entries.filter_map(super::Entry::times).collect())
+    }
+
+    fn delta(&self, change: &RowChange, form: DeltaForm) -> Option<TranscriptDelta> {
+        if let (DeltaForm::Text, Some(growth)) = (form, &change.growth) {
+            let (id, offset) = (change.row_id.clone(), growth.offset_utf16);
+            return Some(TranscriptDelta::AppendText { id, offset, text: growth.text.clone() });
+        }
+        let row = self.row(&change.row_id)?.clone();
+        Some(if change.born { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } })
+    }
+}

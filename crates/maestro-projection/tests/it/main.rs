@@ -1,0 +1,14 @@
+//! The folds against recordings of real agents, against laws, and rule by rule.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod build;
+mod client;
+mod facts;
+mod golden;
+mod laws;
+mod lines;
+mod render;
+mod rules;
+mod split;
+mod trace;

@@ -1,0 +1,28 @@
+use crate::AgentKey;
+use serde::{Deserialize, Serialize};
+
+/// An agent of the table, and whether it can be started here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AgentInfo {
+    /// Its key, for `agent` of a new session.
+    pub key: AgentKey,
+    /// What people call it.
+    pub name: String,
+    /// Whether a new session without `agent` gets this one.
+    pub default: bool,
+    /// The program that was found; `null` if none was.
+    pub program: Option<String>,
+    /// The command that installs it, where it is missing.
+    pub install: Option<String>,
+    /// The command that signs a person in, where the agent has one.
+    pub sign_in: Option<String>,
+}
+
+/// `GET /api/agents`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AgentList {
+    /// All agents of the table, the default first.
+    pub agents: Vec<AgentInfo>,
+}

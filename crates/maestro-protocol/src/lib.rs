@@ -1,0 +1,45 @@
+//! The wire and the stored line: every type that crosses a process border or reaches the disk.
+//!
+//! *Is*: ids, sessions, transcript rows, deltas, reduced state, socket frames, request bodies, problem
+//! documents, and the `maestroEvent` envelopes of the event log, with their serde forms.
+//!
+//! *Invariants*: a stored line that was ever written stays readable; integers stay below 2^53; tagged unions
+//! are internally tagged and no state key is called `type`; times are RFC 3339 in UTC.
+//!
+//! *Not here*: behaviour, clocks, randomness, files, sockets, and the types of ACP (an agent's JSON travels as
+//! [`serde_json::Value`]).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod agent;
+mod frame;
+mod id;
+pub mod json;
+mod line;
+mod problem;
+mod request;
+mod session;
+mod state;
+mod time;
+mod transcript;
+
+pub use agent::{AgentInfo, AgentList};
+pub use frame::{Frame, ReplayEvent, ReplayPage};
+pub use id::{AgentKey, Cursor, InvalidId, Nonce, RowId, SessionId};
+pub use line::{
+    ApprovalLine, ApprovalOutcome, ApprovalResolvedLine, ClockLine, Envelope, NoticeLine, NoticeReason,
+    OutcomeCause, OutcomeKind, SessionLine, SessionLineEvent, SummaryLine, TurnLine,
+};
+pub use problem::{Problem, ProblemCode};
+pub use request::{
+    ApprovalAnswer, CreateSession, Decision, PromptBody, RenameSession, ReplayQuery, SessionList,
+};
+pub use session::{Activity, Cost, EndReason, Session, Status, Usage, View};
+pub use state::{
+    Command, ContextWindow, LastEnd, ModeState, ModelState, Origin, PendingApproval, PermissionOption,
+    PermissionOptionKind, ReducedState, StateKey, TurnState,
+};
+pub use time::Timestamp;
+pub use transcript::{
+    RowTimes, Times, TranscriptDelta, TranscriptRow, TranscriptRowKind, TranscriptSnapshot,
+};

@@ -1,0 +1,320 @@
+//! Following a turn to its end: prints what comes, asks for approvals, and passes a cancel on.
+
+mod question;
+mod watch;
+
+use super::{CommandError, Context, print, print_err, print_json, say};
+use crate::{
+    render::{self, stream::RowStream},
+    terminal::clean_line,
+};
+use maestro_client::{Applied, Client, StructuredEvent, StructuredStream, TranscriptModel};
+use maestro_protocol::{Frame, LastEnd, ProblemCode, PromptBody, Session, SessionId, Status, TranscriptRow};
+use question::Questions;
+use serde::Serialize;
+use std::{io, process::ExitCode, time::Duration};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
+use watch::{TurnWatch, exit_code};
+
+const STOPPED_SHORT: u8 = 10;
+const CANCELLED: u8 = 11;
+const FAILED: u8 = 12;
+const DIED: u8 = 13;
+const LEFT: u8 = 130;
+
+/// How long a session may be starting: a little longer than the daemon gives a handshake (CONTRACT §3.2).
+const START_LIMIT: Duration = Duration::from_secs(75);
+const START_POLL: Duration = Duration::from_millis(50);
+
+/// What is done with the rows that were there before the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EarlierRows {
+    /// A new session's: printed, since nobody has seen them.
+    Print,
+    /// An older session's: left out.
+    Skip,
+}
+
+/// How a followed turn ended.
+enum Ending {
+    Turn(LastEnd),
+    Died(Box<Session>),
+    /// The person left; the turn goes on.
+    Left,
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "Result")]
+struct ResultLine<'a> {
+    session_id: SessionId,
+    /// How the turn ended; `null` if it did not.
+    turn: Option<&'a LastEnd>,
+    exit_code: u8,
+}
+
+/// What happens next.
+enum Next {
+    Event(StructuredEvent),
+    Typed(Option<String>),
+    Interrupt,
+}
+
+/// Ctrl-C, from now on a wish and no longer the end of the program.
+pub(super) fn interrupts() -> Result<Signal, CommandError> {
+    signal(SignalKind::interrupt()).map_err(|error| CommandError::internal("listening to Ctrl-C", error))
+}
+
+/// Waits until a session is no longer `Starting`.
+pub(super) async fn until_started(client: &Client, mut session: Session) -> Result<Session, CommandError> {
+    let deadline = Instant::now() + START_LIMIT;
+    while session.status == Status::Starting {
+        if Instant::now() >= deadline {
+            let error = CommandError::user(format!("session {} is still starting", session.id));
+            return Err(error.hint(format!("look again with: maestro show {}", session.id)));
+        }
+        tokio::time::sleep(START_POLL).await;
+        session = client.session(session.id).await?;
+    }
+    Ok(session)
+}
+
+/// What a dead session says about its end.
+pub(super) fn why_dead(session: &Session) -> String {
+    let status = render::session::status_words(session);
+    match &session.activity_detail {
+        Some(detail) => format!("session {} is {status}: {}", session.id, clean_line(detail)),
+        None => format!("session {} is {status}", session.id),
+    }
+}
+
+/// Tells that a session died; the exit code of a turn that it took with it.
+pub(super) fn died(context: &Context, session: &Session) -> Result<ExitCode, CommandError> {
+    say(&format!("error: {}", why_dead(session)))?;
+    if context.json {
+        print_json(&ResultLine { session_id: session.id, turn: None, exit_code: DIED })?;
+    }
+    Ok(ExitCode::from(DIED))
+}
+
+/// The exit code of a person who left.
+pub(super) fn left() -> ExitCode {
+    ExitCode::from(LEFT)
+}
+
+/// Sends a prompt and follows its turn to the end.
+pub(super) async fn turn(
+    context: &Context,
+    client: &Client,
+    session: Session,
+    prompt: PromptBody,
+    earlier: EarlierRows,
+    interrupt: Signal,
+) -> Result<ExitCode, CommandError> {
+    let mut follow = Follow::open(context, client, session, interrupt).await?;
+    follow.read_snapshot(earlier).await?;
+    client.prompt(follow.session.id, &prompt).await?;
+    let ending = follow.reach_end().await?;
+    follow.tell_ending(&ending)
+}
+
+struct Follow<'a> {
+    context: &'a Context,
+    client: &'a Client,
+    session: Session,
+    stream: StructuredStream,
+    model: TranscriptModel,
+    rows: RowStream,
+    watch: TurnWatch,
+    questions: Questions<'a>,
+    interrupt: Signal,
+    cancelled: bool,
+}
+
+impl<'a> Follow<'a> {
+    async fn open(
+        context: &'a Context,
+        client: &'a Client,
+        session: Session,
+        interrupt: Signal,
+    ) -> Result<Self, CommandError> {
+        let stream = client.structured(session.id).await?;
+        let model = TranscriptModel::default();
+        let questions = Questions::new(context, client, &session)?;
+        Ok(Self {
+            rows: RowStream::new(context.terminal.out_paint),
+            watch: TurnWatch::new(&model.state().turn),
+            cancelled: false,
+            context,
+            client,
+            session,
+            stream,
+            model,
+            questions,
+            interrupt,
+        })
+    }
+
+    /// Reads what was there before the prompt.
+    async fn read_snapshot(&mut self, earlier: EarlierRows) -> Result<(), CommandError> {
+        loop {
+            match self.stream.next().await? {
+                StructuredEvent::Frame(frame) => {
+                    if self.apply(*frame)? == Applied::State {
+                        break;
+                    }
+                }
+                StructuredEvent::Reconnecting => {}
+                StructuredEvent::Dead => return Err(CommandError::user(why_dead(&self.facts().await?))),
+            }
+        }
+        self.watch = TurnWatch::new(&self.model.state().turn);
+        for row in self.model.rows() {
+            match earlier {
+                EarlierRows::Skip => self.rows.skip(row),
+                EarlierRows::Print if self.context.json => {}
+                EarlierRows::Print => print(&self.rows.row(row))?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn reach_end(&mut self) -> Result<Ending, CommandError> {
+        loop {
+            let ending = match self.next().await? {
+                Next::Event(StructuredEvent::Frame(frame)) => self.handle_frame(*frame)?.map(Ending::Turn),
+                Next::Event(StructuredEvent::Reconnecting) => {
+                    self.say("the connection to the daemon is lost; trying again")?;
+                    None
+                }
+                Next::Event(StructuredEvent::Dead) => Some(Ending::Died(Box::new(self.facts().await?))),
+                Next::Typed(typed) => {
+                    self.questions.handle_typed(typed).await?;
+                    None
+                }
+                Next::Interrupt => self.handle_interrupt().await?,
+            };
+            if let Some(ending) = ending {
+                return Ok(ending);
+            }
+        }
+    }
+
+    /// The person's wish comes before the agent's news, and its news before what is typed: a question that is settled
+    /// meanwhile must not be answered.
+    async fn next(&mut self) -> Result<Next, CommandError> {
+        let failed = |error: io::Error| CommandError::internal("reading the terminal", error);
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => Ok(Next::Interrupt),
+            event = self.stream.next() => Ok(Next::Event(event?)),
+            typed = self.questions.typed() => typed.map(Next::Typed).map_err(failed),
+        }
+    }
+
+    /// Takes a frame and prints it, if it is to be printed as JSON.
+    fn apply(&mut self, frame: Frame) -> Result<Applied, CommandError> {
+        if self.context.json {
+            print_json(&frame)?;
+        }
+        self.model.apply(frame).map_err(|gap| CommandError::internal("reading the transcript", gap))
+    }
+
+    fn handle_frame(&mut self, frame: Frame) -> Result<Option<LastEnd>, CommandError> {
+        let applied = self.apply(frame)?;
+        let has_state = applied != Applied::Snapshot;
+        if has_state {
+            self.questions.withdraw_settled(self.model.state())?;
+        }
+        if !self.context.json {
+            let changed: Vec<&TranscriptRow> = match &applied {
+                Applied::Snapshot => self.model.rows().iter().collect(),
+                Applied::State => Vec::new(),
+                Applied::Update(ids) => ids.iter().filter_map(|id| self.model.row(id)).collect(),
+            };
+            let text: String = changed.into_iter().map(|row| self.rows.row(row)).collect();
+            self.print_rows(&text)?;
+        }
+        if !has_state {
+            // Its state comes with the next frame.
+            return Ok(None);
+        }
+        if let Some(pending) = self.questions.unasked(self.model.state()) {
+            print(&self.rows.end_line())?;
+            self.questions.ask(&self.model, pending)?;
+        }
+        Ok(self.watch.observe(&self.model.state().turn))
+    }
+
+    /// Prints rows, around a question that is open.
+    fn print_rows(&mut self, text: &str) -> Result<(), CommandError> {
+        if text.is_empty() || !self.questions.is_open() {
+            return print(text);
+        }
+        print_err("\n")?;
+        print(text)?;
+        print(&self.rows.end_line())?;
+        self.questions.show_keys()
+    }
+
+    /// The first Ctrl-C cancels the turn, the second leaves.
+    async fn handle_interrupt(&mut self) -> Result<Option<Ending>, CommandError> {
+        if self.cancelled {
+            return Ok(Some(Ending::Left));
+        }
+        self.cancelled = true;
+        self.say("cancelling the turn; Ctrl-C again leaves without waiting")?;
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => Ok(Some(Ending::Left)),
+            cancelled = self.client.cancel(self.session.id) => match cancelled {
+                Err(error) if error.code() != Some(ProblemCode::NotStructured) => Err(error.into()),
+                Ok(()) | Err(_) => Ok(None),
+            },
+        }
+    }
+
+    async fn facts(&self) -> Result<Session, CommandError> {
+        Ok(self.client.session(self.session.id).await?)
+    }
+
+    fn tell_ending(&mut self, ending: &Ending) -> Result<ExitCode, CommandError> {
+        let id = self.session.id;
+        let end = self.rows.end_line();
+        print(&end)?;
+        let end = match ending {
+            Ending::Died(session) => return died(self.context, session),
+            Ending::Left => {
+                self.say(&format!("left; the session goes on. See it with: maestro show {id}"))?;
+                return Ok(left());
+            }
+            Ending::Turn(end) => end,
+        };
+        let exit_code = exit_code(&end.reason);
+        if self.context.json {
+            print_json(&ResultLine { session_id: id, turn: Some(end), exit_code })?;
+            return Ok(ExitCode::from(exit_code));
+        }
+        let paint = self.context.terminal.err_paint;
+        let mut text = "\n".to_owned();
+        if exit_code != 0 {
+            text += &render::usage::turn_end(end, paint);
+        }
+        text += &render::usage::line(self.model.state(), paint).unwrap_or_default();
+        let stays =
+            format!("the session stays: maestro prompt {id} \"…\" goes on, maestro show {id} shows it");
+        text += &(paint.dim(&stays) + "\n");
+        print_err(&text)?;
+        Ok(ExitCode::from(exit_code))
+    }
+
+    /// Says something on a line of its own.
+    fn say(&mut self, words: &str) -> Result<(), CommandError> {
+        let end = self.rows.end_line();
+        print(&end)?;
+        say(words)
+    }
+}

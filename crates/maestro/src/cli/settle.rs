@@ -1,0 +1,103 @@
+//! Answering the approval that waits, for `approve` and `deny`.
+
+use super::{CommandError, Context, print_json, say, session_ref::SessionRef};
+use crate::{render::approval, terminal::clean_line};
+use maestro_client::{Client, StructuredEvent, StructuredStream, TranscriptModel};
+use maestro_protocol::{ApprovalOutcome, Decision, PendingApproval, RowId, Session};
+use serde::Serialize;
+use std::{process::ExitCode, time::Duration};
+
+/// How long the outcome is waited for after an answer was accepted.
+const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Settled<'a> {
+    row_id: &'a RowId,
+    /// `null` if the session ended before it was told.
+    outcome: Option<ApprovalOutcome>,
+}
+
+/// Gives `decision` to the request that waits, if it is the one that is meant, and tells what became of it: somebody
+/// else may have answered first.
+pub(super) async fn settle(
+    context: &Context,
+    session: &SessionRef,
+    meant: Option<&str>,
+    decision: Decision,
+) -> Result<ExitCode, CommandError> {
+    let client = context.client().await?;
+    let session = session.resolve(&client).await?;
+    let mut stream = client.structured(session.id).await?;
+    let mut model = TranscriptModel::default();
+    while !advance(&mut stream, &mut model).await? {}
+    let pending = pending(&session, &model, meant)?;
+    answer(&client, &session, &pending, decision).await?;
+
+    let settled = tokio::time::timeout(OUTCOME_LIMIT, async {
+        while model.state().pending_approval.as_ref().is_some_and(|now| now.row_id == pending.row_id) {
+            advance(&mut stream, &mut model).await?;
+        }
+        Ok::<(), CommandError>(())
+    });
+    if let Ok(settled) = settled.await {
+        settled?;
+    }
+    tell(context, &model, &pending)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the next frame; whether the model's state is now that of its rows.
+async fn advance(stream: &mut StructuredStream, model: &mut TranscriptModel) -> Result<bool, CommandError> {
+    match stream.next().await? {
+        StructuredEvent::Frame(frame) => {
+            let applied =
+                model.apply(*frame).map_err(|gap| CommandError::internal("reading the transcript", gap))?;
+            Ok(applied != maestro_client::Applied::Snapshot)
+        }
+        StructuredEvent::Reconnecting => Ok(false),
+        StructuredEvent::Dead => Err(CommandError::user("the session died; its request is withdrawn")),
+    }
+}
+
+fn pending(
+    session: &Session,
+    model: &TranscriptModel,
+    meant: Option<&str>,
+) -> Result<PendingApproval, CommandError> {
+    let Some(pending) = model.state().pending_approval.clone() else {
+        return Err(CommandError::user(format!("nothing waits for an answer in session {}", session.id)));
+    };
+    if meant.is_some_and(|meant| meant != pending.row_id.as_str()) {
+        let error = CommandError::user("that request is settled, and another waits now");
+        return Err(error.hint(format!("look at it first: maestro show {}", session.id)));
+    }
+    Ok(pending)
+}
+
+async fn answer(
+    client: &Client,
+    session: &Session,
+    pending: &PendingApproval,
+    decision: Decision,
+) -> Result<(), CommandError> {
+    let Some(nonce) = pending.nonce else {
+        let error = CommandError::user("you may see this request but not answer it");
+        return Err(error.hint("a person must do this, outside of any agent"));
+    };
+    Ok(client.answer(session.id, nonce, decision).await?)
+}
+
+fn tell(context: &Context, model: &TranscriptModel, pending: &PendingApproval) -> Result<(), CommandError> {
+    let data = model.row(&pending.row_id).map(|row| &row.data);
+    let outcome = data.and_then(approval::outcome);
+    if context.json {
+        return print_json(&Settled { row_id: &pending.row_id, outcome });
+    }
+    let title = data.and_then(|data| data.pointer("/toolCall/title")).and_then(serde_json::Value::as_str);
+    let title = clean_line(title.unwrap_or("the request"));
+    match (data, outcome) {
+        (Some(data), Some(outcome)) => say(&format!("{title}: {}", approval::outcome_words(data, &outcome))),
+        _ => say(&format!("{title}: answered")),
+    }
+}

@@ -1,0 +1,122 @@
+use super::{cut, lines_of};
+use crate::terminal::{Paint, clean_line};
+use maestro_protocol::{Activity, AgentInfo, EndReason, Session, Status, Timestamp};
+use unicode_width::UnicodeWidthStr as _;
+
+/// How many characters of an id are shown in a list, unless more are needed to tell ids apart.
+const SHORT_ID_CHARS: usize = 8;
+const TITLE_CHARS_MAX: usize = 50;
+
+/// Where a session stands, in words.
+pub(crate) fn status_words(session: &Session) -> String {
+    match (session.status, session.activity, session.end_reason) {
+        (Status::Starting, _, _) => "starting".into(),
+        (Status::Running, Some(Activity::Working), _) => "working".into(),
+        (Status::Running, Some(Activity::Waiting), _) => "waits for you".into(),
+        (Status::Running, Some(Activity::Active) | None, _) => "ready".into(),
+        (Status::Dead, _, reason) => format!("dead ({})", reason.map_or("unknown", end_reason_words)),
+    }
+}
+
+fn end_reason_words(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Exited => "agent exited",
+        EndReason::Killed => "killed",
+        EndReason::CancelUnsettled => "cancel not settled",
+        EndReason::LogFailed => "log failed",
+        EndReason::HandshakeFailed => "handshake failed",
+        EndReason::AdapterMissing => "agent not installed",
+        EndReason::DaemonShutdown => "daemon shut down",
+        EndReason::DaemonCrash => "daemon crashed",
+    }
+}
+
+/// What there is to know about a session besides its transcript.
+pub(crate) fn facts(session: &Session, now: Timestamp, paint: Paint) -> String {
+    let mode_detail = session.activity_detail.as_deref().map(clean_line);
+    let facts = [
+        ("session", Some(session.id.to_string())),
+        ("title", Some(clean_line(&session.title)).filter(|title| !title.is_empty())),
+        ("agent", Some(session.agent.to_string())),
+        ("directory", Some(clean_line(&session.cwd))),
+        ("status", Some(status_words(session))),
+        ("detail", mode_detail),
+        ("created", Some(format!("{} ({} ago)", session.created_at, age(session.created_at, now)))),
+        ("updated", Some(format!("{} ({} ago)", session.updated_at, age(session.updated_at, now)))),
+    ];
+    let known = facts.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
+    lines_of(known.map(|(name, value)| format!("{} {value}", paint.dim(&format!("{name:<10}")))))
+}
+
+/// Sessions as a table.
+pub(crate) fn table(sessions: &[Session], now: Timestamp, paint: Paint) -> String {
+    let id_chars = distinct_chars(sessions);
+    let rows = sessions.iter().map(|session| {
+        vec![
+            session.id.to_string().chars().take(id_chars).collect(),
+            status_words(session),
+            session.agent.to_string(),
+            age(session.updated_at, now),
+            cut(&clean_line(&session.title), TITLE_CHARS_MAX),
+            clean_line(&session.cwd),
+        ]
+    });
+    columns(&["ID", "STATUS", "AGENT", "UPDATED", "TITLE", "DIRECTORY"], &rows.collect::<Vec<_>>(), paint)
+}
+
+/// Agents as a table, with what mends a missing one.
+pub(crate) fn agents(agents: &[AgentInfo], paint: Paint) -> String {
+    let rows = agents.iter().map(|agent| {
+        let mends = agent.install.as_ref().filter(|_| agent.program.is_none());
+        vec![
+            format!("{}{}", agent.key, if agent.default { " (default)" } else { "" }),
+            clean_line(&agent.name),
+            match (&agent.program, mends) {
+                (Some(program), _) => clean_line(program),
+                (None, Some(install)) => format!("missing; install with: {}", clean_line(install)),
+                (None, None) => "missing".into(),
+            },
+        ]
+    });
+    columns(&["AGENT", "NAME", "PROGRAM"], &rows.collect::<Vec<_>>(), paint)
+}
+
+/// How many characters tell all ids apart, at least [`SHORT_ID_CHARS`].
+fn distinct_chars(sessions: &[Session]) -> usize {
+    let mut ids: Vec<String> = sessions.iter().map(|session| session.id.to_string()).collect();
+    ids.sort_unstable();
+    let shared = |pair: &[String]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    ids.windows(2).map(|pair| shared(pair) + 1).fold(SHORT_ID_CHARS, usize::max)
+}
+
+fn columns(names: &[&str], rows: &[Vec<String>], paint: Paint) -> String {
+    let wide = |place: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.width());
+        cells.chain(names.get(place).map(|name| name.len())).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..names.len()).map(wide).collect();
+    let line = |cells: &[&str]| {
+        let padded = cells.iter().zip(&widths);
+        let padded =
+            padded.map(|(cell, wide)| (*cell).to_owned() + &" ".repeat(wide.saturating_sub(cell.width())));
+        let joined = padded.collect::<Vec<_>>().join("  ");
+        joined.trim_end().to_owned()
+    };
+    let mut out = paint.dim(&line(names)) + "\n";
+    for row in rows {
+        out += &line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+        out.push('\n');
+    }
+    out
+}
+
+/// How long ago, in its largest unit.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_millisecond().saturating_sub(then.as_millisecond()).max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}

@@ -1,0 +1,66 @@
+//! The project's own commands, called as `cargo xtask …`.
+//!
+//! *Is*: `up` (a machine made ready and the product started), `test` (everything that must hold, ending in one line),
+//! `tidy` (the rules a compiler does not check), `codegen` (files written from the code), `e2e` (real agents).
+//!
+//! *Invariants*: every command can be run again; it says what it does as it does it; what is missing is named with the
+//! command that mends it; caches live in one directory that may be deleted at any time.
+//!
+//! *Not here*: anything that the product needs when it runs.
+#![forbid(unsafe_code)]
+
+mod codegen;
+mod e2e;
+mod layout;
+mod need;
+mod shell;
+mod suite;
+mod tidy;
+mod up;
+
+use clap::Parser;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands")]
+enum Task {
+    /// Make this machine ready, build maestro, start the daemon, and say what to type next
+    Up,
+    /// Make this machine ready for all tests, run them, and end with one line of counts
+    Test {
+        /// Only these stages, in the order of the full run
+        #[arg(value_enum)]
+        only: Vec<suite::Stage>,
+    },
+    /// Check the rules that no compiler checks
+    Tidy,
+    /// Write the files that come from code
+    Codegen {
+        /// Change nothing; fail if a file is not what the code says
+        #[arg(long)]
+        check: bool,
+    },
+    /// Install the real agents into the cache and run the tests that drive them
+    E2e,
+}
+
+fn main() -> ExitCode {
+    let went_well = match Task::parse() {
+        Task::Up => up::run().map(|()| true),
+        Task::Test { only } => suite::run(&only),
+        Task::Tidy => tidy::run().map(|()| true),
+        Task::Codegen { check } => codegen::run(codegen::Aim::from_check(check)).map(|()| true),
+        Task::E2e => e2e::run().map(|()| true),
+    };
+    match went_well {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // Where stderr is gone too, the exit code alone must tell.
+        Err(error) => {
+            writeln!(io::stderr(), "error: {error:#}").map_or(ExitCode::FAILURE, |()| ExitCode::FAILURE)
+        }
+    }
+}
