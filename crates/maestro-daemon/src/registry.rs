@@ -36,12 +36,28 @@ pub(crate) enum CreateError {
 
 /// What is asked of the registry.
 enum Request {
-    List { scope: AccountScope, reply: oneshot::Sender<Vec<Session>> },
-    Get { scope: AccountScope, id: SessionId, reply: oneshot::Sender<Option<Session>> },
-    Handle { scope: AccountScope, id: SessionId, reply: oneshot::Sender<Option<SessionHandle>> },
+    List {
+        scope: AccountScope,
+        reply: oneshot::Sender<Vec<Session>>,
+    },
+    Get {
+        scope: AccountScope,
+        id: SessionId,
+        reply: oneshot::Sender<Option<Session>>,
+    },
+    Handle {
+        scope: AccountScope,
+        id: SessionId,
+        reply: oneshot::Sender<Option<SessionHandle>>,
+    },
     /// Take in a new session, whose sidecar is stored, and begin to start its agent.
-    Adopt { stored: Box<StoredSession>, reply: oneshot::Sender<Result<Session, CreateError>> },
-    ShutDown { reply: oneshot::Sender<()> },
+    Adopt {
+        stored: Box<StoredSession>,
+        reply: oneshot::Sender<Result<Session, CreateError>>,
+    },
+    ShutDown {
+        reply: oneshot::Sender<()>,
+    },
 }
 
 /// Asks the registry. Cheap to clone.
@@ -104,7 +120,10 @@ impl Registry {
             .map_err(|_panicked_or_cancelled| CreateError::ShuttingDown)?
             .map_err(|source| CreateError::Store { source })?;
         let stored = Box::new(stored);
-        let adopted = self.ask(|reply| Request::Adopt { stored, reply }).await.unwrap_or(Err(CreateError::ShuttingDown));
+        let adopted = self
+            .ask(|reply| Request::Adopt { stored, reply })
+            .await
+            .unwrap_or(Err(CreateError::ShuttingDown));
         if adopted.is_err()
             && let Err(error) = self.around.logs.remove(id)
         {

@@ -133,7 +133,8 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     let sources = Sources::system();
     let started_at = sources.clock.now();
 
-    let logs = LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
+    let logs =
+        LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
     let (stored, marked) = load(&logs)?;
     sweep(&stored).await;
     let tasks = TaskTracker::new();
@@ -170,8 +171,8 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
 }
 
 fn take_data_dir(path: &Path) -> Result<(DataDir, DataLock), ServeError> {
-    let data_dir = DataDir::open(path)
-        .map_err(|source| ServeError::DataDir { path: path.to_path_buf(), source })?;
+    let data_dir =
+        DataDir::open(path).map_err(|source| ServeError::DataDir { path: path.to_path_buf(), source })?;
     let lock = data_dir.lock().map_err(|source| ServeError::Locked { source })?;
     Ok((data_dir, lock))
 }

@@ -1,4 +1,4 @@
-//! The data directory: its layout, who may touch it, and where the local socket goes (SPEC §2).
+//! The data directory: its layout, who may touch it, and where the local socket goes (CONTRACT §12).
 
 mod lock;
 mod socket;

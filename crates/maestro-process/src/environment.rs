@@ -22,7 +22,7 @@ const PREFIXES: [&str; 3] = ["LC_", "XDG_", "SSL_CERT_"];
 const SUFFIX: &[u8] = b"_proxy";
 
 /// The environment of an agent (CONTRACT §2.4): of `base`, the daemon's own environment, only the allow-list
-/// and the names its entry in the agent table allows; over that the variables of the request, which win.
+/// and the names its entry in the agent table allows (exact, or a prefix and `*`); over that the variables of the request, which win.
 /// Sorted by name, each name once.
 pub fn session_environment(
     base: impl IntoIterator<Item = (OsString, OsString)>,
@@ -40,7 +40,10 @@ fn is_allowed(name: &OsStr, agent_allowed: &[String]) -> bool {
     NAMES.iter().any(|allowed| name == *allowed)
         || PREFIXES.iter().any(|prefix| bytes.starts_with(prefix.as_bytes()))
         || bytes.len().checked_sub(SUFFIX.len()).is_some_and(|at| bytes[at..].eq_ignore_ascii_case(SUFFIX))
-        || agent_allowed.iter().any(|allowed| name == allowed.as_str())
+        || agent_allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+            Some(prefix) => bytes.starts_with(prefix.as_bytes()),
+            None => name == allowed.as_str(),
+        })
 }
 
 #[cfg(test)]
@@ -106,9 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_entry_allows_exact_names() {
+    fn an_agent_entry_allows_exact_names_and_prefixes() {
         let base = [("OPENAI_API_KEY", "k"), ("OPENAI_API_KEY_2", "k")];
         check(&base, &["OPENAI_API_KEY"], &[], &[("OPENAI_API_KEY", "k")]);
+        check(&base, &["OPENAI_*"], &[], &base);
+        check(&base, &["OPENAI_API_KEY_3*", "PENAI*", "_*"], &[], &[]);
     }
 
     #[test]

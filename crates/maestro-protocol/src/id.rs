@@ -15,7 +15,7 @@ pub struct InvalidId {
 
 impl fmt::Display for InvalidId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a {}", self.wanted)
+        write!(f, "no valid {}", self.wanted)
     }
 }
 

@@ -2,7 +2,7 @@ use crate::{AgentKey, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How a session's agent is run and seen (SPEC §1).
+/// How a session's agent is run and seen (CONTRACT §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum View {
@@ -34,7 +34,7 @@ pub enum Activity {
     Active,
 }
 
-/// Why a session is dead. Typed, never guessed (SPEC §3).
+/// Why a session is dead. Typed, never guessed (CONTRACT §10.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -114,7 +114,7 @@ fn an_override_that_cannot_be_used_says_why() {
     check("[demo]\nargs = []", "the demo agent is built in");
     check("[gemini]\nprogramm = \"x\"", "unknown field `programm`");
     check("[gemini]\noverlapping_approvals = \"both\"", "unknown variant `both`");
-    check("[Gemini]\nargs = []", "not a agent key");
+    check("[Gemini]\nargs = []", "no valid agent key");
     for name in ["*", "", "A=B", "1A", "A*B", "A**", "A B"] {
         check(&format!("[gemini]\nenv_names = [{name:?}]"), &format!("`env_names` has {name:?}"));
     }

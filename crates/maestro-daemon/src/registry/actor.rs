@@ -48,8 +48,7 @@ pub(crate) fn start(
     let (stored, recovery) = Recovery::plan(&around, stored, marked);
     let entries = stored.into_iter().map(|stored| (stored.id(), Entry { stored, handle: None })).collect();
     let registry = Registry { requests: requests_tx, around: around.clone() };
-    let mut actor =
-        RegistryActor { around, entries, actors: JoinSet::new(), recovery, shutting_down: false };
+    let mut actor = RegistryActor { around, entries, actors: JoinSet::new(), recovery, shutting_down: false };
     tasks.spawn(async move {
         actor.recover_some();
         loop {

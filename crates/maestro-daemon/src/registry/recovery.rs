@@ -109,7 +109,7 @@ impl Recovery {
     /// Waits for the next attempt that is over.
     pub(super) async fn next_settled(&mut self) {
         if self.running.next().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

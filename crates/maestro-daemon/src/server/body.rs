@@ -157,7 +157,7 @@ fn explain<T: RequestBody>(path: &str, error: &serde_json::Error) -> ApiError {
         "view" if reason.starts_with("unknown variant `Terminal`") => {
             ApiError::invalid(field, "this build has no terminal sessions: give `view` as `Structured`")
         }
-        "agent" if reason.starts_with("not a ") => ApiError::new(
+        "agent" if reason.starts_with("no valid ") => ApiError::new(
             ProblemCode::UnknownAgent,
             "`agent` is not the key of any agent: `GET /api/agents` lists them",
         )

@@ -5,7 +5,9 @@ use crate::{
     clock::Sources,
     session::{
         approvals::Approvals,
-        handle::{COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX},
+        handle::{
+            COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX,
+        },
         journal::Journal,
         starting::{Agent, StartOutcome},
         stored::StoredSession,
@@ -75,7 +77,7 @@ enum Input {
     Frames(Option<Batch>),
     Exited(AgentExit),
     Resent,
-    InputEnded(OutboxEnd),
+    Deaf(OutboxEnd),
     Spawned(Option<SpawnRecord>),
     Started(StartOutcome),
     Flushed(Result<(), Poisoned>, AfterFlush),
@@ -140,8 +142,13 @@ pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = 
     }
     let (session, session_rx) = watch::channel(shown);
     let (pulse, pulse_rx) = watch::channel(Pulse::default());
-    let handle =
-        SessionHandle { commands: commands_tx, urgent: urgent_tx, stops: stops_tx, session: session_rx, pulse: pulse_rx };
+    let handle = SessionHandle {
+        commands: commands_tx,
+        urgent: urgent_tx,
+        stops: stops_tx,
+        session: session_rx,
+        pulse: pulse_rx,
+    };
     let lanes = Lanes { commands, urgent, stops };
     (handle, run(birth, session, pulse, lanes))
 }
@@ -260,7 +267,7 @@ impl SessionActor {
             Input::Frames(None) => self.on_output_closed().await,
             Input::Exited(exit) => self.on_exit(exit).await,
             Input::Resent => self.on_resent(),
-            Input::InputEnded(end) => self.on_input_ended(&end).await,
+            Input::Deaf(end) => self.on_input_ended(&end).await,
             Input::Spawned(record) => self.on_spawned(record).await,
             Input::Started(outcome) => self.on_started(outcome).await,
             Input::Flushed(result, after) => self.on_flushed(result, after).await,
@@ -286,7 +293,8 @@ impl SessionActor {
             self.on_grace_over().await;
         }
         for _ in 0..COMMANDS_PER_BATCH {
-            let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv()) else {
+            let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv())
+            else {
                 return;
             };
             self.on_command(command).await;
@@ -318,7 +326,7 @@ async fn agent_input(phase: &mut Phase, paused: bool) -> Input {
                 batch = connection.next_batch(), if !paused => Input::Frames(batch),
                 exit = exit.wait() => Input::Exited(exit),
                 () = resend(&outbox, unsent.front()) => Input::Resent,
-                end = outbox.ended() => Input::InputEnded(end),
+                end = outbox.ended() => Input::Deaf(end),
             }
         }
     }

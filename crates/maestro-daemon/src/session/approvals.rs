@@ -99,7 +99,9 @@ impl Approvals {
     }
 
     pub(crate) fn judge(&self, nonce: Nonce, decision: &Decision) -> Verdict {
-        let Some(live) = self.live.as_ref().filter(|live| live.nonce == nonce) else { return Verdict::NotLive };
+        let Some(live) = self.live.as_ref().filter(|live| live.nonce == nonce) else {
+            return Verdict::NotLive;
+        };
         match choose(&live.request.options, decision) {
             Choice::Select(option_id) => Verdict::Select(option_id),
             Choice::Cancelled => Verdict::Cancel,
@@ -189,7 +191,9 @@ mod tests {
     #[test]
     fn only_the_live_nonce_decides_and_only_what_is_offered() {
         let approvals = one_live(Overlap::Wait);
-        let check = |number, decision: &Decision, expect| assert_eq!(approvals.judge(nonce(number), decision), expect);
+        let check = |number, decision: &Decision, expect| {
+            assert_eq!(approvals.judge(nonce(number), decision), expect);
+        };
         check(1, &Decision::AllowOnce, Verdict::Select("once".into()));
         check(1, &Decision::Deny, Verdict::Select("no".into()));
         check(1, &Decision::AllowForSession, Verdict::NotOffered);
@@ -211,7 +215,9 @@ mod tests {
         let mut approvals = one_live(Overlap::Wait);
         approvals.wait(request(2));
         approvals.wait(request(3));
-        assert!(matches!(approvals.withdraw(&request(2).id), Withdrawn::Waiting(gone) if gone.id == request(2).id));
+        assert!(
+            matches!(approvals.withdraw(&request(2).id), Withdrawn::Waiting(gone) if gone.id == request(2).id)
+        );
         assert!(matches!(approvals.withdraw(&request(2).id), Withdrawn::Unknown));
         assert!(matches!(approvals.withdraw(&request(1).id), Withdrawn::Live));
         assert_eq!(approvals.next_waiting(), None, "nothing is next while one is live");

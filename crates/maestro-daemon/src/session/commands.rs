@@ -12,8 +12,8 @@ use futures_util::FutureExt as _;
 use maestro_acp::outgoing;
 use maestro_log::{AppendError, Poisoned};
 use maestro_protocol::{
-    ApprovalOutcome, ApprovalResolvedLine, Decision, EndReason, Envelope, Nonce, Origin, OutcomeCause, OutcomeKind,
-    Session, SummaryLine, TurnLine,
+    ApprovalOutcome, ApprovalResolvedLine, Decision, EndReason, Envelope, Nonce, Origin, OutcomeCause,
+    OutcomeKind, Session, SummaryLine, TurnLine,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -70,7 +70,9 @@ impl SessionActor {
         let (next, effects) = self.turn.on(TurnInput::Prompt);
         match effects.first() {
             Some(TurnEffect::AppendStarted) => self.claim_turn(next, content, reply).await,
-            Some(TurnEffect::HoldPrompt) if self.held.len() < HELD_MAX => self.held.push_back((content, reply)),
+            Some(TurnEffect::HoldPrompt) if self.held.len() < HELD_MAX => {
+                self.held.push_back((content, reply));
+            }
             Some(TurnEffect::HoldPrompt) => answer(reply, Err(SessionError::Busy)),
             Some(TurnEffect::RefusePrompt) => answer(reply, Err(SessionError::TurnInFlight)),
             _ => answer(reply, Err(SessionError::NotStructured)),
@@ -79,13 +81,14 @@ impl SessionActor {
 
     /// Claims the turn: its start and the prompt go into the log; the agent gets it when they are on disk.
     async fn claim_turn(&mut self, next: Turn, content: Vec<Value>, reply: Reply<()>) {
-        let Phase::Running(agent) = &self.phase else { return answer(reply, Err(SessionError::NotStructured)) };
+        let Phase::Running(agent) = &self.phase else {
+            return answer(reply, Err(SessionError::NotStructured));
+        };
         let acp_session_id = agent.acp_session_id.clone();
         self.close_stray_start();
         let message_id = self.around.sources.entropy.uuid().to_string();
         let at = self.around.sources.clock.now();
-        let started =
-            TurnLine::Started { origin: Origin::Person, message_id: Some(message_id.clone()), at };
+        let started = TurnLine::Started { origin: Origin::Person, message_id: Some(message_id.clone()), at };
         let prompt = lines::prompt_line(&acp_session_id, &message_id, &content);
         let appended = self
             .journal
@@ -200,7 +203,8 @@ impl SessionActor {
         let (next, effects) = self.turn.on(TurnInput::GraceOver);
         if effects.contains(&TurnEffect::Die) {
             self.turn = next;
-            let detail = "the agent did not settle a cancelled turn in time; restart the session to go on".to_owned();
+            let detail =
+                "the agent did not settle a cancelled turn in time; restart the session to go on".to_owned();
             self.die(EndReason::CancelUnsettled, Some(detail)).await;
         }
     }
@@ -230,7 +234,11 @@ impl SessionActor {
         match self.journal.append_envelope(&Envelope::ApprovalResolved(line)) {
             Ok(_) => {
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
-                self.after_flush(AfterFlush::Answer { request: live.request.id, option_id, reply: Some(reply) });
+                self.after_flush(AfterFlush::Answer {
+                    request: live.request.id,
+                    option_id,
+                    reply: Some(reply),
+                });
                 self.promote();
             }
             // A refusal reaches the agent even when the disk is full.
@@ -324,8 +332,9 @@ impl SessionActor {
 /// Tells whoever waited that it came to nothing.
 pub(super) fn refuse(after: AfterFlush, error: &SessionError) {
     match after {
-        AfterFlush::Dispatch { reply, .. } | AfterFlush::Tell(reply) => answer(reply, Err(error.clone())),
-        AfterFlush::Answer { reply: Some(reply), .. } => answer(reply, Err(error.clone())),
+        AfterFlush::Dispatch { reply, .. }
+        | AfterFlush::Tell(reply)
+        | AfterFlush::Answer { reply: Some(reply), .. } => answer(reply, Err(error.clone())),
         AfterFlush::Answer { reply: None, .. } => {}
         AfterFlush::TellSession(reply) => answer(reply, Err(error.clone())),
     }

@@ -77,7 +77,8 @@ impl SessionActor {
     /// The daemon shuts down: a session with something to resume gets its marker.
     pub(super) async fn on_shutdown(&mut self) {
         if !self.is_dead() {
-            let resumable = matches!(self.phase, Phase::Running(_)) || self.stored.session.acp_session_id.is_some();
+            let resumable =
+                matches!(self.phase, Phase::Running(_)) || self.stored.session.acp_session_id.is_some();
             self.withdraw_work().await;
             if !self.is_dead() {
                 self.die(EndReason::DaemonShutdown, None).await;
@@ -142,7 +143,11 @@ impl SessionActor {
         };
         let with_stderr = reason == EndReason::Exited && !stderr.trim().is_empty();
         let detail = detail.map(|detail| {
-            if with_stderr { format!("{detail}\nIts last words on stderr:\n{}", stderr.trim()) } else { detail }
+            if with_stderr {
+                format!("{detail}\nIts last words on stderr:\n{}", stderr.trim())
+            } else {
+                detail
+            }
         });
         self.bury(reason, detail).await;
     }

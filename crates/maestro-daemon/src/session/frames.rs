@@ -10,7 +10,8 @@ use crate::session::{
 use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, SendError, outgoing};
 use maestro_log::AppendError;
 use maestro_protocol::{
-    ApprovalLine, EndReason, Envelope, Nonce, Origin, OutcomeCause, RowId, TranscriptRow, TranscriptRowKind, TurnLine,
+    ApprovalLine, EndReason, Envelope, Nonce, Origin, OutcomeCause, RowId, TranscriptRow, TranscriptRowKind,
+    TurnLine,
 };
 use serde_json::{Value, json, value::RawValue};
 
@@ -97,8 +98,11 @@ impl SessionActor {
 
     fn go_live(&mut self, request: &PermissionRequest) -> Result<(), AppendError> {
         let row_id = RowId::approval(self.around.sources.entropy.uuid());
-        let row =
-            TranscriptRow { id: row_id.clone(), kind: TranscriptRowKind::Approval, data: request.params.clone() };
+        let row = TranscriptRow {
+            id: row_id.clone(),
+            kind: TranscriptRowKind::Approval,
+            data: request.params.clone(),
+        };
         let at = self.around.sources.clock.now();
         self.journal.append_envelope(&Envelope::Approval(ApprovalLine { row, at }))?;
         let nonce = Nonce::from_uuid(self.around.sources.entropy.uuid());
@@ -201,7 +205,8 @@ impl SessionActor {
     }
 
     pub(super) async fn die_of_log(&mut self) {
-        let detail = "the event log could not be written and not be rolled back; what it holds is kept".to_owned();
+        let detail =
+            "the event log could not be written and not be rolled back; what it holds is kept".to_owned();
         self.die(EndReason::LogFailed, Some(detail)).await;
     }
 }
@@ -211,7 +216,8 @@ fn turn_ended(result: &Result<Box<RawValue>, RpcError>, at: maestro_protocol::Ti
     let origin = Origin::Person;
     match result {
         Ok(result) => {
-            let result: Value = maestro_protocol::json::from_slice(result.get().as_bytes()).unwrap_or_default();
+            let result: Value =
+                maestro_protocol::json::from_slice(result.get().as_bytes()).unwrap_or_default();
             let reason = result["stopReason"].as_str().unwrap_or("unknown").to_owned();
             let mut usage = serde_json::Map::new();
             for (key, value) in [("usage", &result["usage"]), ("quota", &result["_meta"]["quota"])] {

@@ -115,7 +115,10 @@ impl Journal {
             Frame::TranscriptSnapshot { cursor, rows: snapshot.rows, times: self.projection.times() };
         Frames {
             cursor,
-            frames: vec![serialise(&transcript), serialise(&Frame::ReducedState { state: self.state(pending) })],
+            frames: vec![
+                serialise(&transcript),
+                serialise(&Frame::ReducedState { state: self.state(pending) }),
+            ],
         }
     }
 
@@ -142,7 +145,7 @@ impl Journal {
     }
 }
 
-#[expect(clippy::missing_panics_doc, reason = "frames have string keys only, which JSON can always hold")]
+/// Frames have string keys only, which JSON can always hold.
 fn serialise(frame: &Frame) -> Bytes {
     serde_json::to_vec(frame).expect("a frame is always representable as JSON").into()
 }

@@ -1,7 +1,8 @@
 //! The daemon's own lines, put together.
 
 use maestro_protocol::{
-    ApprovalOutcome, ApprovalResolvedLine, Envelope, Origin, OutcomeCause, OutcomeKind, RowId, Timestamp, TurnLine,
+    ApprovalOutcome, ApprovalResolvedLine, Envelope, Origin, OutcomeCause, OutcomeKind, RowId, Timestamp,
+    TurnLine,
 };
 use serde_json::{Value, json};
 
@@ -56,21 +57,21 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(content: Value, expect: Value) {
+    fn check(content: &Value, expect: &Value) {
         let line = prompt_line("s", "m", content.as_array().unwrap());
         let line: Value = serde_json::from_slice(&line).unwrap();
-        assert_eq!(line["update"], expect);
+        assert_eq!(&line["update"], expect);
     }
 
     #[test]
     fn the_first_text_is_the_row() {
         check(
-            json!([{"type": "text", "text": "hi"}]),
-            json!({"sessionUpdate": "user_message_chunk", "messageId": "m", "content": {"type": "text", "text": "hi"}}),
+            &json!([{"type": "text", "text": "hi"}]),
+            &json!({"sessionUpdate": "user_message_chunk", "messageId": "m", "content": {"type": "text", "text": "hi"}}),
         );
         check(
-            json!([{"type": "image", "data": "x"}, {"type": "text", "text": "hi"}, {"type": "text", "text": "more"}]),
-            json!({
+            &json!([{"type": "image", "data": "x"}, {"type": "text", "text": "hi"}, {"type": "text", "text": "more"}]),
+            &json!({
                 "sessionUpdate": "user_message_chunk",
                 "messageId": "m",
                 "content": {"type": "text", "text": "hi"},
@@ -79,8 +80,8 @@ mod tests {
             }),
         );
         check(
-            json!([{"type": "image", "data": "x"}]),
-            json!({"sessionUpdate": "user_message_chunk", "messageId": "m", "content": {"type": "image", "data": "x"}}),
+            &json!([{"type": "image", "data": "x"}]),
+            &json!({"sessionUpdate": "user_message_chunk", "messageId": "m", "content": {"type": "image", "data": "x"}}),
         );
     }
 }

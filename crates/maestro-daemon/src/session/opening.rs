@@ -1,11 +1,6 @@
 //! Opening a session's log, whole: fold it, and bury a session whose log cannot be opened.
 
-use crate::session::{
-    actor::Surroundings,
-    handle::Pulse,
-    journal::Journal,
-    stored::StoredSession,
-};
+use crate::session::{actor::Surroundings, handle::Pulse, journal::Journal, stored::StoredSession};
 use maestro_log::{OpenLogError, OpenReport, Touch};
 use maestro_projection::{Applied, Projection};
 use maestro_protocol::{EndReason, Session, SessionId, Status};
@@ -15,7 +10,11 @@ use tokio::sync::watch;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JournalError {
     #[error("the event log of session {id} could not be opened")]
-    Open { id: SessionId, #[source] source: OpenLogError },
+    Open {
+        id: SessionId,
+        #[source]
+        source: OpenLogError,
+    },
     #[error("opening the event log of session {id} was interrupted")]
     Interrupted { id: SessionId },
 }

@@ -58,6 +58,8 @@ pub(super) async fn save(around: &Surroundings, stored: &StoredSession) {
             let told = crate::report::chain(&error);
             tracing::error!(session.id = %id, "The sidecar of session `{id}` could not be stored: {told}");
         }
-        Err(error) => tracing::error!(session.id = %id, "Storing the sidecar of session `{id}` broke off: {error}"),
+        Err(error) => {
+            tracing::error!(session.id = %id, "Storing the sidecar of session `{id}` broke off: {error}");
+        }
     }
 }

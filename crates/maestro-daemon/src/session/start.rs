@@ -39,13 +39,17 @@ impl SessionActor {
         session.status = Status::Starting;
         session.end_reason = None;
         session.activity_detail = None;
-        let (entry, program, args) = match self.around.agents.resolve(&session.agent, self.stored.env.get("PATH")) {
-            Resolution::Found { entry, program, args } => (entry, program, args),
-            Resolution::Missing { detail } => return self.bury(EndReason::AdapterMissing, Some(detail)).await,
-        };
+        let (entry, program, args) =
+            match self.around.agents.resolve(&session.agent, self.stored.env.get("PATH")) {
+                Resolution::Found { entry, program, args } => (entry, program, args),
+                Resolution::Missing { detail } => {
+                    return self.bury(EndReason::AdapterMissing, Some(detail)).await;
+                }
+            };
         let cwd = PathBuf::from(&session.cwd);
         if !cwd.is_dir() {
-            let detail = format!("the session's directory `{}` is gone: make it again, then restart", session.cwd);
+            let detail =
+                format!("the session's directory `{}` is gone: make it again, then restart", session.cwd);
             return self.bury(EndReason::HandshakeFailed, Some(detail)).await;
         }
         let projection = self.journal.projection();
@@ -132,11 +136,11 @@ impl SessionActor {
         if error.needs_sign_in()
             && let Some(command) = self.around.agents.sign_in(&self.stored.session.agent)
         {
-            detail.push_str(&format!("; sign in with: {command}"));
+            detail = format!("{detail}; sign in with: {command}");
         }
         let stderr = stderr.trim();
         if !stderr.is_empty() {
-            detail.push_str(&format!("\nIts last words on stderr:\n{stderr}"));
+            detail = format!("{detail}\nIts last words on stderr:\n{stderr}");
         }
         detail
     }

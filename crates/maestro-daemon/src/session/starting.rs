@@ -3,7 +3,9 @@
 use maestro_acp::{
     AgentEntry, Connection, HandshakeError, ModeWish, Opened, Outbox, SessionOpen, StderrTail,
 };
-use maestro_process::{Child, ExitWatch, Marker, SpawnError, SpawnRecord, SpawnRequest, Spawner, Terminator, TreeEnd};
+use maestro_process::{
+    Child, ExitWatch, Marker, SpawnError, SpawnRecord, SpawnRequest, Spawner, Terminator, TreeEnd,
+};
 use maestro_protocol::SessionId;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -51,7 +53,10 @@ pub(super) enum StartOutcome {
     /// The agent could not be spawned.
     NotSpawned(SpawnError),
     /// It was spawned and no session could be opened; nothing of it runs any more.
-    NotOpened { error: HandshakeError, stderr: String },
+    NotOpened {
+        error: HandshakeError,
+        stderr: String,
+    },
     /// It was stopped from outside; nothing of it runs any more.
     Stopped,
 }
@@ -85,7 +90,16 @@ pub(super) async fn start(plan: StartPlan, spawner: Spawner) -> StartOutcome {
     match opened {
         Some(Ok(opened)) => {
             let acp_session_id = opened.acp_session_id.clone();
-            let agent = Agent { entry: plan.entry, connection, exit, terminator, stderr, acp_session_id, loaded, unsent: VecDeque::new() };
+            let agent = Agent {
+                entry: plan.entry,
+                connection,
+                exit,
+                terminator,
+                stderr,
+                acp_session_id,
+                loaded,
+                unsent: VecDeque::new(),
+            };
             StartOutcome::Running(Box::new(agent), Box::new(opened))
         }
         Some(Err(error)) => {

@@ -19,7 +19,7 @@ pub struct DataLock {
 /// Why a data directory could not be taken.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process has it. Exit code 75 (SPEC §2).
+    /// Another process has it. Exit code 75 (CONTRACT §12).
     #[error("{} holds {}; stop it, or choose another data directory", holder(*pid), path.display())]
     Held {
         /// The lock file.
