@@ -120,7 +120,7 @@ fn a_question_that_is_settled_elsewhere_is_withdrawn() {
     let run = home.start(&["run", "run", "--agent", "demo"], terminal.into());
     run.wait_for_stderr("an option's number: ");
     home.run(&["approve", &home.newest(), "--session"]).check(0, "", "allowed from now on");
-    run.end().check(0, "allowed from now on", "(it was settled elsewhere)\n");
+    run.end().check(0, "allowed from now on", "(this needs no answer any more)\n");
 }
 
 #[test]

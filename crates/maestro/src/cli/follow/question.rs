@@ -64,7 +64,7 @@ impl<'a> Questions<'a> {
             return Ok(());
         }
         if let Asking::Open(_) = std::mem::replace(&mut self.asking, Asking::Nothing) {
-            print_err("\n(it was settled elsewhere)\n")?;
+            print_err("\n(this needs no answer any more)\n")?;
         }
         Ok(())
     }
