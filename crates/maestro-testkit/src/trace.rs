@@ -74,8 +74,8 @@ impl Trace {
         Ok(Self { lines: lines.collect::<Result<_, _>>()? })
     }
 
-    /// The agent as a script: it waits for what the recorded client sent (of [`AWAITED`] and answers), and writes what
-    /// the recorded agent wrote, byte for byte but for the ids of its answers. Each recorded process is a process of
+    /// The agent as a script: it waits for what the recorded client sent, as far as a client of the contract sends it
+    /// too, and writes what the recorded agent wrote, byte for byte but for the ids of its answers. Each recorded process is a process of
     /// the script. A trace in which two prompts were open at once cannot be played to a client that never does that.
     pub fn script(&self) -> Script {
         let processes = self.lines.iter().map(|line| line.proc).max().unwrap_or(1);

@@ -33,6 +33,8 @@ struct RegistryActor {
     entries: BTreeMap<SessionId, Entry>,
     actors: JoinSet<ActorEnd>,
     recovery: Recovery,
+    /// Who wants a session whose actor is just leaving.
+    waiting: Vec<(SessionId, oneshot::Sender<Option<SessionHandle>>)>,
     shutting_down: bool,
 }
 
@@ -48,7 +50,14 @@ pub(crate) fn start(
     let (stored, recovery) = Recovery::plan(&around, stored, marked);
     let entries = stored.into_iter().map(|stored| (stored.id(), Entry { stored, handle: None })).collect();
     let registry = Registry { requests: requests_tx, around: around.clone() };
-    let mut actor = RegistryActor { around, entries, actors: JoinSet::new(), recovery, shutting_down: false };
+    let mut actor = RegistryActor {
+        around,
+        entries,
+        actors: JoinSet::new(),
+        recovery,
+        waiting: Vec::new(),
+        shutting_down: false,
+    };
     tasks.spawn(async move {
         actor.recover_some();
         loop {
@@ -73,8 +82,11 @@ impl RegistryActor {
                 tell(reply, self.entry(&scope, id).map(Entry::session));
             }
             Request::Handle { scope, id, reply } => {
-                let known = self.entry(&scope, id).is_some();
-                tell(reply, if known { self.handle(id) } else { None });
+                if self.entry(&scope, id).is_some() {
+                    self.on_handle(id, reply);
+                } else {
+                    tell(reply, None);
+                }
             }
             Request::Adopt { stored, reply } => tell(reply, self.adopt(*stored)),
             Request::ShutDown { reply } => {
@@ -95,12 +107,13 @@ impl RegistryActor {
         sessions
     }
 
-    /// The handle of a known session; its actor is started if it has none.
-    fn handle(&mut self, id: SessionId) -> Option<SessionHandle> {
-        let entry = self.entries.get(&id)?;
-        match &entry.handle {
-            Some(handle) if !handle.is_closed() => Some(handle.clone()),
-            _ => self.start_actor(id, None),
+    /// Answers with the handle of a known session, whose actor is started if it has none. One that is just leaving is
+    /// waited for: a session's files have one owner at a time.
+    fn on_handle(&mut self, id: SessionId, reply: oneshot::Sender<Option<SessionHandle>>) {
+        match self.entries.get(&id).and_then(|entry| entry.handle.clone()) {
+            Some(handle) if handle.is_closed() => self.waiting.push((id, reply)),
+            Some(handle) => tell(reply, Some(handle)),
+            None => tell(reply, self.start_actor(id, None)),
         }
     }
 
@@ -155,8 +168,14 @@ impl RegistryActor {
                 tracing::error!(session.id = %id, "The sidecar of session `{id}` could not be stored: {told}");
             }
         }
-        if entry.handle.as_ref().is_some_and(SessionHandle::is_closed) {
-            entry.handle = None;
+        entry.handle = None;
+        let waiting = std::mem::take(&mut self.waiting);
+        for (wanted, reply) in waiting {
+            if wanted == id {
+                self.on_handle(id, reply);
+            } else {
+                self.waiting.push((wanted, reply));
+            }
         }
     }
 

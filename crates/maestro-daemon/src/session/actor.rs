@@ -108,6 +108,8 @@ pub(crate) struct SessionActor {
     pub(super) grace: Option<Instant>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
     pub(super) backlog: VecDeque<AcpFrame>,
+    /// Whether it was told that the log takes no lines.
+    pub(super) stalled: bool,
     pub(super) session: watch::Sender<Session>,
     pub(super) pulse: watch::Sender<Pulse>,
     lanes: Lanes,
@@ -205,6 +207,7 @@ impl SessionActor {
             held: VecDeque::new(),
             grace: None,
             backlog: VecDeque::new(),
+            stalled: false,
             session,
             pulse,
             lanes,

@@ -25,6 +25,10 @@ const HELD_MAX: usize = 8;
 /// A stall of the daemon longer than this is given back to the agent's cancel grace.
 const STALL: Duration = Duration::from_millis(50);
 
+/// The log takes no more lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LogLost;
+
 impl SessionActor {
     pub(super) async fn on_command(&mut self, command: Command) {
         match command {
@@ -109,12 +113,8 @@ impl SessionActor {
     /// Ends a turn that the log still shows as active although it is not: its prompt, or its end, did not fit on the
     /// disk.
     fn close_stray_start(&mut self) {
-        if self.journal.projection().open_turn().is_some() && !self.turn.is_active() {
-            let line = lines::turn_interrupted(Origin::Person, self.around.sources.clock.now());
-            if let Err(error) = self.journal.append_envelope(&line) {
-                let (id, told) = (self.stored.id(), crate::report::chain(&error));
-                tracing::error!(session.id = %id, "A turn of session `{id}` stays open in its log: {told}");
-            }
+        if !self.turn.is_active() && self.append_turn_end("interrupted").is_err() {
+            tracing::debug!("The log is lost; the line that comes next says so to the person");
         }
     }
 
@@ -125,47 +125,53 @@ impl SessionActor {
         }
     }
 
-    /// A turn that is cancelled ends for clients at once, whatever the disk says; the agent is told in any case.
+    /// A turn that is cancelled ends for clients at once, whatever the disk says; the agent is told in any case. Without
+    /// a turn nothing happens, to an approval outside of turns neither.
     async fn on_cancel(&mut self, reply: Reply<()>) {
         if matches!(self.phase, Phase::Dead) {
             return answer(reply, Err(SessionError::NotStructured));
         }
         let (next, effects) = self.turn.on(TurnInput::Cancel);
         self.turn = next;
-        let mut lost = false;
-        for effect in effects {
-            match effect {
-                TurnEffect::AppendEndedAsCancelled => {
-                    lost |= self.append_or_tell(OutcomeCause::TurnCancelled, "cancelled");
-                }
-                TurnEffect::SendCancel => self.send_cancel(),
-                TurnEffect::StartGrace => self.grace = self.grace_end(),
-                _ => {}
-            }
+        let mut log = Ok(());
+        if effects.contains(&TurnEffect::SendCancel) {
+            log = self.append_approval_end(OutcomeCause::TurnCancelled);
         }
-        if lost {
+        if effects.contains(&TurnEffect::AppendEndedAsCancelled) {
+            log = log.and(self.append_turn_end("cancelled"));
+        }
+        if effects.contains(&TurnEffect::SendCancel) {
+            self.send_cancel();
+        }
+        if effects.contains(&TurnEffect::StartGrace) {
+            self.grace = self.grace_end();
+        }
+        if log.is_err() {
             answer(reply, Err(SessionError::LogUnwritable));
             return self.die_of_log().await;
         }
         self.after_flush(AfterFlush::Tell(reply));
     }
 
-    /// Ends the approvals and the turn in the log. Whether the log is lost; a line that only did not fit is told, and
-    /// the next start closes what it left open.
-    pub(super) fn append_or_tell(&mut self, because: OutcomeCause, reason: &str) -> bool {
-        let at = self.around.sources.clock.now();
-        let approval = self.approvals.live().map(|live| lines::cancelled(live.row_id.clone(), because, at));
-        let turn = self.journal.projection().open_turn().map(|origin| lines::turn_ended(origin, reason, at));
-        for line in approval.into_iter().chain(turn) {
-            if let Err(error) = self.journal.append_envelope(&line) {
-                let (id, told) = (self.stored.id(), crate::report::chain(&error));
-                tracing::error!(session.id = %id, "An end in session `{id}` could not be logged: {told}");
-                if matches!(error, AppendError::Lost { .. }) {
-                    return true;
-                }
-            }
-        }
-        false
+    /// Settles the live approval in the log, as [`SessionActor::append_end`] does.
+    pub(super) fn append_approval_end(&mut self, because: OutcomeCause) -> Result<(), LogLost> {
+        let Some(live) = self.approvals.live() else { return Ok(()) };
+        self.append_end(&lines::cancelled(live.row_id.clone(), because, self.around.sources.clock.now()))
+    }
+
+    /// Ends the turn that the log shows as active, as [`SessionActor::append_end`] does.
+    pub(super) fn append_turn_end(&mut self, reason: &str) -> Result<(), LogLost> {
+        let Some(origin) = self.journal.projection().open_turn() else { return Ok(()) };
+        self.append_end(&lines::turn_ended(origin, reason, self.around.sources.clock.now()))
+    }
+
+    /// Appends the end of something that is over whether or not the line fits: one that does not is told, and what it
+    /// leaves open is closed before the next turn or at the next start.
+    fn append_end(&mut self, line: &Envelope) -> Result<(), LogLost> {
+        let Err(error) = self.journal.append_envelope(line) else { return Ok(()) };
+        let (id, told) = (self.stored.id(), crate::report::chain(&error));
+        tracing::error!(session.id = %id, "An end in session `{id}` could not be logged: {told}");
+        if matches!(error, AppendError::Lost { .. }) { Err(LogLost) } else { Ok(()) }
     }
 
     /// `session/cancel`, then `cancelled` for every open permission request, as ACP wants it.

@@ -108,7 +108,7 @@ impl SessionActor {
         if !busy || !matches!(self.phase, Phase::Running(_)) {
             return;
         }
-        self.append_or_tell(OutcomeCause::SessionEnded, "interrupted");
+        self.append_session_end();
         self.turn = self.turn.on(TurnInput::Cancel).0;
         self.send_cancel();
         let deadline = Instant::now() + SHORT_GRACE;
@@ -121,12 +121,21 @@ impl SessionActor {
         }
     }
 
+    /// Closes in the log what is open in the session. It ends anyway, so a log that takes no lines changes nothing; what
+    /// stays open is closed at the next start.
+    fn append_session_end(&mut self) {
+        let approval = self.append_approval_end(OutcomeCause::SessionEnded);
+        if approval.and(self.append_turn_end("interrupted")).is_err() {
+            tracing::error!(session.id = %self.stored.id(), "The log of session `{}` is lost", self.stored.id());
+        }
+    }
+
     /// Ends the agent and everything below it, closes what is open in the log, and marks the session dead.
     pub(super) async fn die(&mut self, reason: EndReason, detail: Option<String>) {
         if self.is_dead() {
             return;
         }
-        self.append_or_tell(OutcomeCause::SessionEnded, "interrupted");
+        self.append_session_end();
         drop(self.approvals.settle());
         drop(self.approvals.drain_waiting());
         self.turn = self.turn.on(TurnInput::End).0;

@@ -39,8 +39,10 @@ impl SessionActor {
             Ok(()) => {}
             Err(AppendError::Lost { .. }) => self.die_of_log().await,
             Err(error) => {
-                let (id, told) = (self.stored.id(), crate::report::chain(&error));
-                tracing::warn!(session.id = %id, "The log of session `{id}` takes no lines, its agent waits: {told}");
+                if !std::mem::replace(&mut self.stalled, true) {
+                    let (id, told) = (self.stored.id(), crate::report::chain(&error));
+                    tracing::warn!(session.id = %id, "The log of session `{id}` takes no lines, its agent waits: {told}");
+                }
                 self.backlog.push_back(frame);
             }
         }
@@ -50,6 +52,9 @@ impl SessionActor {
     pub(super) async fn on_retry(&mut self) {
         for frame in std::mem::take(&mut self.backlog) {
             self.on_frame_or_backlog(frame).await;
+        }
+        if self.backlog.is_empty() && std::mem::take(&mut self.stalled) {
+            tracing::info!(session.id = %self.stored.id(), "The log of session `{}` takes lines again", self.stored.id());
         }
     }
 

@@ -98,14 +98,14 @@ impl Journal {
         std::mem::take(&mut self.changed)
     }
 
-    /// Wakes the sockets if there is something new.
-    pub(super) fn announce(&self, pulse: &watch::Sender<Pulse>) {
+    /// Wakes the sockets if there is something new, and tells whether there is.
+    pub(super) fn announce(&self, pulse: &watch::Sender<Pulse>) -> bool {
         let cursor = self.projection.cursor();
         pulse.send_if_modified(|pulse| {
             let news = pulse.cursor != cursor;
             (pulse.cursor, pulse.urgent) = (cursor, self.urgent);
             news
-        });
+        })
     }
 
     pub(super) fn snapshot(&self, pending: Option<PendingApproval>) -> Frames {

@@ -16,9 +16,9 @@ impl SessionActor {
             self.stored.session.usage = state.usage;
         }
         self.stored.session.activity = self.activity();
-        self.journal.announce(&self.pulse);
+        let has_lines = self.journal.announce(&self.pulse);
         let before = self.session.borrow().clone();
-        if !changed.is_empty() || before != self.stored.session {
+        if has_lines || before != self.stored.session {
             self.stored.session.updated_at = self.around.sources.clock.now();
             self.session.send_replace(self.stored.session.clone());
         }

@@ -11,6 +11,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ffi::OsString,
     path::PathBuf,
+    time::Duration,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -116,12 +117,19 @@ pub(super) async fn start(plan: StartPlan, spawner: Spawner) -> StartOutcome {
 /// Milliseconds between the tree's SIGTERM and its SIGKILL.
 const TREE_GRACE_MS: u64 = 2_000;
 
+/// How long the end of a tree is waited for. What is not gone by then sits in the kernel or belongs to another user.
+const TREE_LIMIT: Duration = Duration::from_secs(20);
+
 /// Ends the agent's whole tree and returns the end of what it wrote to stderr.
 pub(super) async fn end_tree(terminator: &Terminator, outbox: &Outbox, stderr: &StderrTail) -> String {
     outbox.close();
     terminator.end_tree();
-    if let TreeEnd::Swept(report) = terminator.ended().await {
-        tracing::warn!("An agent's guard was killed; its processes were looked for: {report:?}");
+    match tokio::time::timeout(TREE_LIMIT, terminator.ended()).await {
+        Ok(TreeEnd::Gone | TreeEnd::Unwatched) => {}
+        Ok(TreeEnd::Swept(report)) => {
+            tracing::warn!("An agent's guard was killed; its processes were looked for: {report:?}");
+        }
+        Err(_elapsed) => tracing::error!("Something of an agent cannot be ended; its guard goes on trying"),
     }
     stderr.text().await
 }
