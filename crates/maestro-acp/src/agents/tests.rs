@@ -36,7 +36,7 @@ fn the_built_in_agents() {
         ("opencode acp", "-", 2000, 0, false),
         ("gemini --acp", "default", 500, 500, false),
         ("qwen --acp", "default", 500, 0, true),
-        ("(maestro) __demo-agent", "-", 500, 0, false),
+        ("(maestro) __demo-agent", "ask", 500, 0, false),
     ];
     assert_eq!(
         facts,
