@@ -25,6 +25,10 @@ const FAILED: u8 = 12;
 const DIED: u8 = 13;
 const LEFT: u8 = 130;
 
+/// How long the end of a session is waited for after the end of a turn that it took with it: its processes are ended
+/// first.
+const DEATH_LIMIT: Duration = Duration::from_secs(10);
+
 /// How long a session may be starting: a little longer than the daemon gives a handshake (CONTRACT §3.2).
 const START_LIMIT: Duration = Duration::from_secs(75);
 const START_POLL: Duration = Duration::from_millis(50);
@@ -41,7 +45,8 @@ pub(super) enum EarlierRows {
 /// How a followed turn ended.
 enum Ending {
     Turn(LastEnd),
-    Died(Box<Session>),
+    /// The session died, perhaps after it had ended the turn.
+    Died(Box<Session>, Option<LastEnd>),
     /// The person left; the turn goes on.
     Left,
 }
@@ -92,10 +97,15 @@ pub(super) fn why_dead(session: &Session) -> String {
 }
 
 /// Tells that a session died; the exit code of a turn that it took with it.
-pub(super) fn died(context: &Context, session: &Session) -> Result<ExitCode, CommandError> {
+pub(super) fn died(
+    context: &Context,
+    session: &Session,
+    turn: Option<&LastEnd>,
+) -> Result<ExitCode, CommandError> {
     say(&format!("error: {}", why_dead(session)))?;
+    say(&format!("hint: bring it back with: maestro restart {}", session.id))?;
     if context.json {
-        print_json(&ResultLine { session_id: session.id, turn: None, exit_code: DIED })?;
+        print_json(&ResultLine { session_id: session.id, turn, exit_code: DIED })?;
     }
     Ok(ExitCode::from(DIED))
 }
@@ -118,6 +128,7 @@ pub(super) async fn turn(
     follow.read_snapshot(earlier).await?;
     client.prompt(follow.session.id, &prompt).await?;
     let ending = follow.reach_end().await?;
+    let ending = follow.hear_of_death(ending).await?;
     follow.tell_ending(&ending)
 }
 
@@ -190,7 +201,7 @@ impl<'a> Follow<'a> {
                     self.say("the connection to the daemon is lost; trying again")?;
                     None
                 }
-                Next::Event(StructuredEvent::Dead) => Some(Ending::Died(Box::new(self.facts().await?))),
+                Next::Event(StructuredEvent::Dead) => Some(Ending::Died(Box::new(self.facts().await?), None)),
                 Next::Typed(typed) => {
                     self.questions.handle_typed(typed).await?;
                     None
@@ -201,6 +212,25 @@ impl<'a> Follow<'a> {
                 return Ok(ending);
             }
         }
+    }
+
+    /// A turn that was interrupted is the first word of its session's death: waits for the rest, which says why.
+    async fn hear_of_death(&mut self, ending: Ending) -> Result<Ending, CommandError> {
+        let Ending::Turn(end) = ending else { return Ok(ending) };
+        if exit_code(&end.reason) != DIED {
+            return Ok(Ending::Turn(end));
+        }
+        let deadline = Instant::now() + DEATH_LIMIT;
+        while let Ok(Ok(event)) = tokio::time::timeout_at(deadline, self.stream.next()).await {
+            match event {
+                StructuredEvent::Frame(frame) => {
+                    self.handle_frame(*frame)?;
+                }
+                StructuredEvent::Reconnecting => break,
+                StructuredEvent::Dead => return Ok(Ending::Died(Box::new(self.facts().await?), Some(end))),
+            }
+        }
+        Ok(Ending::Turn(end))
     }
 
     /// The person's wish comes before the agent's news, and its news before what is typed: a question that is settled
@@ -286,7 +316,7 @@ impl<'a> Follow<'a> {
         let end = self.rows.end_line();
         print(&end)?;
         let end = match ending {
-            Ending::Died(session) => return died(self.context, session),
+            Ending::Died(session, turn) => return died(self.context, session, turn.as_ref()),
             Ending::Left => {
                 self.say(&format!("left; the session goes on. See it with: maestro show {id}"))?;
                 return Ok(left());
@@ -304,8 +334,11 @@ impl<'a> Follow<'a> {
             text += &render::usage::turn_end(end, paint);
         }
         text += &render::usage::line(self.model.state(), paint).unwrap_or_default();
-        let stays =
-            format!("the session stays: maestro prompt {id} \"…\" goes on, maestro show {id} shows it");
+        let stays = if exit_code == DIED {
+            format!("the session was interrupted: maestro show {id} says what became of it")
+        } else {
+            format!("the session stays: maestro prompt {id} \"…\" goes on, maestro show {id} shows it")
+        };
         text += &(paint.dim(&stays) + "\n");
         print_err(&text)?;
         Ok(ExitCode::from(exit_code))

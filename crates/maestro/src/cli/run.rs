@@ -63,7 +63,7 @@ pub(super) async fn cmd_run(context: &Context, args: Args) -> CommandResult {
         return Ok(follow::left());
     };
     if session.status == Status::Dead {
-        return follow::died(context, &session);
+        return follow::died(context, &session, None);
     }
     if detach {
         client.prompt(session.id, &prompt).await?;
