@@ -92,7 +92,7 @@ impl Answer {
 
     /// The same answer, if it has this status. Panics with the whole answer if it has another.
     #[track_caller]
-    #[must_use]
+    #[expect(clippy::return_self_not_must_use, reason = "most tests want the assertion and not the answer")]
     pub fn expect(self, status: u16) -> Self {
         assert!(self.status == status, "not {status}, but {} {}", self.status, self.text());
         self
