@@ -1,0 +1,9 @@
+//! The real daemon with a scripted agent that behaves as agents should not: faults, turns, approvals, recovery, sockets.
+
+mod approvals;
+mod faults;
+mod processes;
+mod recovery;
+mod sockets;
+mod stage;
+mod turns;
