@@ -70,7 +70,7 @@ async fn many_sessions_leave_no_zombie_and_an_idle_one_lives() -> Outcome {
     let pids: std::collections::BTreeSet<&str> =
         all.iter().flat_map(|list| list.split_whitespace()).collect();
     assert_eq!(pids.len(), 1, "{pids:?} are children of the daemon, one guard is expected");
-    assert!(pids.iter().all(|pid| live(pid)), "a zombie is left");
+    assert!(pids.iter().all(live), "a zombie is left");
     Ok(())
 }
 

@@ -106,11 +106,14 @@ async fn an_error_ends_the_turn_and_is_shown() -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_early_late_or_twice_is_folded_where_it_belongs() -> Outcome {
+    let early = json!({"jsonrpc": "2.0", "method": "session/update", "params": {
+        "sessionId": "acp-1", "update": {"sessionUpdate": "agent_message_chunk", "messageId": "early",
+            "content": {"type": "text", "text": "before the session"}}}});
     let script = Script::new()
         .initialize()
         .then(|steps| {
-            let early = steps.expect("session/new", "open").chunk_of("early", "before the session");
-            early.reply("open", json!({"sessionId": "acp-1"}))
+            let opening = steps.expect("session/new", "open").send(early);
+            opening.reply("open", json!({"sessionId": "acp-1"}))
         })
         .on_prompt(|turn| {
             turn.echo("hello there")
