@@ -2,9 +2,16 @@ use crate::terminal::{Paint, clean_line};
 use maestro_protocol::{LastEnd, ReducedState};
 use serde_json::Value;
 
-/// What a turn has used, on one line; `None` where the agent reports nothing.
+/// The mode and model in use and what a turn has used, on one line; `None` where the agent reports nothing. The mode
+/// comes first: it says what the agent does without asking.
 pub(crate) fn line(state: &ReducedState, paint: Paint) -> Option<String> {
     let mut parts = Vec::new();
+    if let Some(mode) = state.mode.as_ref().and_then(|mode| mode.current.as_ref()) {
+        parts.push(format!("mode {}", clean_line(mode)));
+    }
+    if let Some(model) = state.model.as_ref().and_then(|model| model.current.as_ref()) {
+        parts.push(format!("model {}", clean_line(model)));
+    }
     if let Some(context) = state.context {
         let share = (context.used * 100).checked_div(context.size);
         let share = share.map(|percent| format!(" ({percent}%)")).unwrap_or_default();
@@ -48,7 +55,24 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::{grouped, line};
+    use crate::terminal::Paint;
+    use maestro_protocol::{ContextWindow, ModeState, ModelState, ReducedState};
+    use serde_json::Value;
+
+    #[test]
+    fn the_mode_is_in_sight() {
+        let check = |state: &ReducedState, expect: Option<&str>| {
+            assert_eq!(line(state, Paint::Plain).as_deref(), expect);
+        };
+        check(&ReducedState::default(), None);
+        let mode = Some(ModeState { current: Some("plan\u{1b}[2J".into()), available: Value::Null });
+        check(&ReducedState { mode: mode.clone(), ..ReducedState::default() }, Some("mode plan\n"));
+        let model = Some(ModelState { current: Some("opus".into()), available: Value::Null });
+        let context = Some(ContextWindow { used: 1_500, size: 3_000 });
+        let state = ReducedState { mode, model, context, ..ReducedState::default() };
+        check(&state, Some("mode plan · model opus · context 1,500 of 3,000 tokens (50%)\n"));
+    }
 
     #[test]
     fn thousands_stand_apart() {
