@@ -2,7 +2,10 @@
 
 use crate::{
     account::AccountScope,
-    registry::{CreateError, REQUESTS_MAX, Registry, Request, recovery::Recovery},
+    registry::{
+        CreateError, REQUESTS_MAX, Registry, Request,
+        recovery::{Attempt, Recovery},
+    },
     session::{ActorEnd, Birth, SessionHandle, StoredSession, Surroundings, Wish, spawn_parts},
 };
 use futures_util::FutureExt as _;
@@ -113,8 +116,20 @@ impl RegistryActor {
         match self.entries.get(&id).and_then(|entry| entry.handle.clone()) {
             Some(handle) if handle.is_closed() => self.waiting.push((id, reply)),
             Some(handle) => tell(reply, Some(handle)),
-            None => tell(reply, self.start_actor(id, None)),
+            None => tell(reply, self.start_asked(id)),
         }
+    }
+
+    /// Starts the actor of a session that somebody asks for. One that waits for its recovery is recovered now: it has
+    /// one actor, whatever it was started for.
+    fn start_asked(&mut self, id: SessionId) -> Option<SessionHandle> {
+        if self.shutting_down {
+            return None;
+        }
+        let Some(attempt) = self.recovery.take(id) else { return self.start_actor(id, None) };
+        let handle = self.start_actor(id, attempt.wish)?;
+        self.recovery.watch(handle.clone());
+        Some(handle)
     }
 
     fn start_actor(&mut self, id: SessionId, start: Option<Wish>) -> Option<SessionHandle> {
@@ -179,8 +194,12 @@ impl RegistryActor {
         }
     }
 
+    /// Begins what may be begun. Not any more during a shutdown: what waits keeps its marker for the next daemon.
     fn recover_some(&mut self) {
-        while let Some((id, wish)) = self.recovery.take_next() {
+        if self.shutting_down {
+            return;
+        }
+        while let Some(Attempt { id, wish }) = self.recovery.take_next() {
             if let Some(handle) = self.start_actor(id, wish) {
                 self.recovery.watch(handle);
             }

@@ -16,6 +16,14 @@ pub(super) struct Recovery {
     running: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
+/// A session whose actor is to be started now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub(super) id: SessionId,
+    /// Why its agent is to be started; not at all where only the log is to be closed.
+    pub(super) wish: Option<Wish>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Resume the agent; the marker is consumed when the attempt begins.
@@ -79,19 +87,30 @@ impl Recovery {
     }
 
     /// The next session to start an actor for, while fewer than four are under way. Its marker is gone from here on.
-    pub(super) fn take_next(&mut self) -> Option<(SessionId, Option<Wish>)> {
+    pub(super) fn take_next(&mut self) -> Option<Attempt> {
         if self.running.len() >= AT_ONCE {
             return None;
         }
         let (id, kind) = self.waiting.pop_front()?;
+        Some(self.begin(id, kind))
+    }
+
+    /// Takes a session out of its turn, because somebody asks for it now; `None` if it does not wait.
+    pub(super) fn take(&mut self, id: SessionId) -> Option<Attempt> {
+        let place = self.waiting.iter().position(|(waiting, _)| *waiting == id)?;
+        let (_, kind) = self.waiting.remove(place)?;
+        Some(self.begin(id, kind))
+    }
+
+    fn begin(&self, id: SessionId, kind: Kind) -> Attempt {
         if kind == Kind::Mend {
-            return Some((id, None));
+            return Attempt { id, wish: None };
         }
         if let Err(error) = self.around.logs.take_marker(id) {
             let told = crate::report::chain(&error);
             tracing::error!(session.id = %id, "The marker of session `{id}` could not be consumed: {told}");
         }
-        Some((id, Some(Wish::Recover)))
+        Attempt { id, wish: Some(Wish::Recover) }
     }
 
     /// Counts the attempt as under way until the session is no longer starting.

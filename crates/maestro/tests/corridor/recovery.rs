@@ -224,3 +224,63 @@ async fn one_daemon_at_a_time() -> Outcome {
     assert!(String::from_utf8_lossy(&output.stderr).contains(&holder), "the holder is named");
     Ok(())
 }
+
+/// More sessions than are resumed at once, each with a prompt in its log and an agent that takes its time to load.
+const MANY: usize = 7;
+
+async fn many_stopped() -> Result<(Stage, Vec<String>), Box<dyn std::error::Error>> {
+    let script = opened()
+        .on_every_prompt(talks)
+        .next_process()
+        .initialize()
+        .load_session(|steps| steps.wait(300))
+        .on_every_prompt(|turn| turn.chunk_of("m2", "after the load").end_turn());
+    let first = Script { processes: vec![script.processes[0].clone(); MANY] };
+    let script = Script { processes: [first.processes, vec![script.processes[1].clone()]].concat() };
+    let mut stage = Stage::open(script).await?;
+    stage.turn("hello").await?;
+    let mut ids = vec![stage.id.clone()];
+    while ids.len() < MANY {
+        let id = stage.door.create_session(AGENT, &stage.daemon.work(), json!({})).await?.id.to_string();
+        stage.door.running(&id, LIMIT).await?;
+        let mut watch = Watch::open(&stage.door, &id).await?;
+        stage.door.prompt(&id, "hello").await?.expect(202);
+        watch.turn_end(LIMIT).await?;
+        ids.push(id);
+    }
+    assert!(stage.daemon.stop()?.success());
+    Ok((stage, ids))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_waits_for_its_recovery_has_one_owner() -> Outcome {
+    let (mut stage, ids) = many_stopped().await?;
+    stage.daemon.start()?;
+    for id in ids.iter().rev() {
+        let mut watch = Watch::open(&stage.door, id).await?;
+        stage.door.running(id, LIMIT).await?;
+        stage.door.prompt(id, "again").await?.expect(202);
+        watch.until(LIMIT, "the answer", |watch| watch.text("agent").contains("after the load")).await?;
+        let page: Value = stage.door.replay(id, "limit=500").await?.expect(200).json();
+        let cursors = page["events"].as_array().map_or(0, Vec::len) as u64;
+        assert!(
+            cursors >= watch.cursor,
+            "every line is one that the fold knows: {cursors} of {}",
+            watch.cursor
+        );
+    }
+    assert_eq!(stage.record().calls("session/load").len(), MANY, "each is loaded once");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_during_a_recovery_leaves_everything_for_the_next() -> Outcome {
+    let (mut stage, ids) = many_stopped().await?;
+    stage.daemon.start()?;
+    assert!(stage.daemon.stop()?.success());
+    stage.daemon.start()?;
+    for id in &ids {
+        stage.door.running(id, LIMIT).await?;
+    }
+    Ok(())
+}
