@@ -15,7 +15,8 @@ use std::{
 /// The packages, with the versions whose traffic the tests know.
 const ADAPTERS: [(&str, &str); 1] = [("@zed-industries/claude-code-acp", "0.16.2")];
 
-/// The variable that tells the tests where the agents are: a directory with `bin/<agent>`.
+/// The variable that tells the tests where the agents are: a directory with `bin/<agent>`. Empty: they run
+/// elsewhere.
 pub(crate) const ADAPTERS_VAR: &str = "MAESTRO_E2E_ADAPTERS";
 
 /// The tests that drive real agents.

@@ -2,6 +2,7 @@
 
 use crate::{
     door::Door,
+    processes::live_processes_with,
     program::{self, ProgramError},
     record::Record,
     script::Script,
@@ -23,6 +24,8 @@ use thiserror::Error;
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// How long a daemon may take to end after a signal: above the sum of its own graces.
 const END_LIMIT: Duration = Duration::from_secs(30);
+/// How long the processes of a daemon that was killed may live on: above the grace that their guards give them.
+const LEFT_LIMIT: Duration = Duration::from_secs(5);
 const READY: &str = "maestro is ready: ";
 
 /// Why there is no daemon.
@@ -138,8 +141,8 @@ fn script_path(place: &Path, key: &str) -> PathBuf {
 }
 
 /// A daemon in a temporary place: `data/` (its data directory), `home/`, `tmp/`, `work/` (a cwd for sessions),
-/// `scripts/`. Dropping it ends the daemon with SIGKILL, prints its output if the test is failing, and removes the
-/// place.
+/// `scripts/`. Dropping it ends the daemon with SIGKILL, waits a short while for the guards to end what it had started,
+/// prints its output if the test is failing, and removes the place.
 #[derive(Debug)]
 pub struct TestDaemon {
     program: PathBuf,
@@ -296,10 +299,15 @@ impl TestDaemon {
 impl Drop for TestDaemon {
     fn drop(&mut self) {
         let killed = self.kill();
+        // A process that still writes would make the place anew while it is removed.
+        let home = format!("HOME={}", self.place().join("home").display());
+        let left = wait_until_blocking(LEFT_LIMIT, "the end of what it had started", || {
+            live_processes_with(&home).is_empty()
+        });
         if std::thread::panicking() {
             #[expect(clippy::print_stderr, reason = "the test harness shows it beside the failure")]
             {
-                eprintln!("the daemon printed:\n{}\nkilled: {killed:?}", self.log());
+                eprintln!("the daemon printed:\n{}\nkilled: {killed:?}, {left:?}", self.log());
             }
         }
     }

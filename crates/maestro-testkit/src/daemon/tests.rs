@@ -33,6 +33,19 @@ fn it_starts_in_a_place_of_its_own_and_stops() {
 }
 
 #[test]
+fn its_drop_waits_for_what_it_had_started() {
+    let (_directory, program) = stand_in(
+        "(sleep 0.3; echo late > \"$HOME/late\") >/dev/null 2>&1 &\necho maestro is ready: here\nwait",
+    );
+    let daemon = TestDaemon::builder(program).start().unwrap();
+    let (place, home) = (daemon.place().to_owned(), format!("HOME={}/home", daemon.place().display()));
+    assert!(live_processes_with(&home).len() > 1);
+    drop(daemon);
+    assert_eq!(live_processes_with(&home), Vec::<u32>::new());
+    assert!(!place.exists());
+}
+
+#[test]
 fn a_daemon_that_ends_says_why() {
     let (_directory, program) = stand_in("echo held by 17 >&2; exit 75");
     let error = TestDaemon::builder(program).start().unwrap_err().to_string();

@@ -4,10 +4,11 @@ use maestro_protocol::{Session, TranscriptRowKind};
 use maestro_testkit::{Door, TestDaemon, Watch};
 use serde_json::{Value, json};
 use std::{
+    env,
     error::Error,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
@@ -16,14 +17,15 @@ pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 /// What anything that a real agent does may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
-/// Where the agents are installed; `None` where they are not and need not be.
+/// Where the agents are installed; `None` where they are not and need not be: the variable is missing on a person's
+/// machine, or empty because these tests run elsewhere.
 fn adapters() -> Option<PathBuf> {
-    let found = std::env::var_os("MAESTRO_E2E_ADAPTERS").map(PathBuf::from);
+    let found = env::var_os("MAESTRO_E2E_ADAPTERS").map(PathBuf::from);
     assert!(
-        found.is_some() || std::env::var_os("CI").is_none(),
+        found.is_some() || env::var_os("CI").is_none_or(|value| value != "true"),
         "no real agents here: `cargo xtask e2e` installs them and runs these tests"
     );
-    found
+    found.filter(|found| !found.as_os_str().is_empty())
 }
 
 /// The scripted model server, ended with the test.
@@ -71,7 +73,8 @@ impl Stage {
     pub(crate) async fn open() -> Result<Option<Self>, Box<dyn Error>> {
         let Some(adapters) = adapters() else { return Ok(None) };
         let server = ModelServer::start()?;
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", adapters.join("bin").display());
+        // node stands where this machine has it.
+        let path = format!("{}:{}", adapters.join("bin").display(), env::var("PATH")?);
         let daemon = TestDaemon::builder(env!("CARGO_BIN_EXE_maestro"))
             .env("PATH", &path)
             .env("ANTHROPIC_BASE_URL", &server.url)
@@ -121,9 +124,23 @@ impl Stage {
         self.watch.rows.iter().filter(|row| row.kind == kind).map(|row| &row.data).collect()
     }
 
+    /// All events of the log, of which a test here has few.
+    pub(crate) async fn events(&self) -> Result<Vec<Value>, Box<dyn Error>> {
+        let page = self.door.replay(&self.id, "since=0&limit=500").await?.expect(200).json();
+        assert!(page["next"].is_null(), "the log is longer than a page");
+        Ok(page["events"].as_array().cloned().unwrap_or_default())
+    }
+
     /// A file in the directory of the session.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.daemon.work().join(name)
+    }
+
+    /// Runs `maestro` with these arguments to its end, as a person in the directory of the session would.
+    pub(crate) async fn maestro(&self, args: &[&str]) -> Result<Output, Box<dyn Error>> {
+        let mut command = self.daemon.command();
+        command.args(args).arg("--no-start").current_dir(self.daemon.work());
+        Ok(tokio::task::spawn_blocking(move || command.output()).await??)
     }
 
     pub(crate) async fn session(&self) -> Result<Session, Box<dyn Error>> {
