@@ -48,7 +48,7 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
         .routes(can_fail(routes!(sessions::kill::kill), &[CHANGE, &[NotFound]]))
         .routes(can_fail(
             routes!(sessions::restart::restart),
-            &[CHANGE, BODY, &[NotFound, AlreadyRunning, Starting, CwdMissing, CannotResume, LogUnwritable]],
+            &[CHANGE, BODY, &[NotFound, AlreadyRunning, CwdMissing, CannotResume, LogUnwritable]],
         ))
         // The structured side of a session.
         .routes(can_fail(

@@ -212,6 +212,10 @@ impl SessionActor {
             pulse,
             lanes,
         };
+        // What the log holds already is no news: a look at a session must not change when it was last updated.
+        actor.journal.announce(&actor.pulse);
+        actor.journal.take_changed();
+        actor.take_from_log();
         if let Some(wish) = start {
             actor.begin_start(wish).await;
         } else {
@@ -238,8 +242,9 @@ impl SessionActor {
     /// a share after every batch.
     async fn next_input(&mut self) -> Input {
         let dead = matches!(self.phase, Phase::Dead);
-        let (grace, retry) = (self.grace, !self.backlog.is_empty());
-        let paused = retry || self.is_agent_deaf();
+        let (grace, stalled) = (self.grace, !self.backlog.is_empty());
+        let retry = stalled || self.approvals.next_waiting().is_some();
+        let paused = stalled || self.is_agent_deaf();
         let lanes = &mut self.lanes;
         tokio::select! {
             biased;

@@ -2,7 +2,7 @@
 //! how its turn and approval ended, and the sidecar says why.
 
 use crate::session::{
-    actor::{AfterFlush, Phase, SessionActor, answer},
+    actor::{Phase, SessionActor, answer},
     commands::refuse,
     handle::{Reply, SessionError},
     starting::{Agent, StartOutcome, end_tree},
@@ -70,8 +70,10 @@ impl SessionActor {
         if !self.is_dead() {
             self.withdraw_work().await;
             self.die(EndReason::Killed, None).await;
+            // What a log that is lost could not take changes nothing about the kill.
+            self.finish_flushes().await;
         }
-        self.after_flush(AfterFlush::Tell(reply));
+        answer(reply, Ok(()));
     }
 
     /// The daemon shuts down: a session with something to resume gets its marker.
@@ -164,7 +166,7 @@ impl SessionActor {
     /// Marks the session dead. Nothing of it runs any more.
     pub(super) async fn bury(&mut self, reason: EndReason, detail: Option<String>) {
         let id = self.stored.id();
-        tracing::info!(session.id = %id, "Session `{id}` is dead ({reason:?}): {}", detail.as_deref().unwrap_or("-"));
+        tracing::info!(session.id = %id, "Session `{id}` is dead ({reason:?})");
         self.phase = Phase::Dead;
         self.turn = Turn::Dead;
         self.prompt_request = None;

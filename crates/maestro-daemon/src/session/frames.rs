@@ -18,6 +18,9 @@ use serde_json::{Value, json, value::RawValue};
 /// Answers to an agent that may wait for room in its outbox. More mean that it asks without reading.
 const UNSENT_MAX: usize = 256;
 
+/// How the hint to sign in begins.
+const NOT_SIGNED_IN: &str = "the agent is not signed in";
+
 impl SessionActor {
     pub(super) async fn on_batch(&mut self, mut batch: Batch) {
         // The batch keeps its share of the reader's bound until its frames are handled.
@@ -53,6 +56,7 @@ impl SessionActor {
         for frame in std::mem::take(&mut self.backlog) {
             self.on_frame_or_backlog(frame).await;
         }
+        self.promote();
         if self.backlog.is_empty() && std::mem::take(&mut self.stalled) {
             tracing::info!(session.id = %self.stored.id(), "The log of session `{}` takes lines again", self.stored.id());
         }
@@ -116,14 +120,14 @@ impl SessionActor {
     }
 
     /// Makes the next waiting request live, if the place is free. If the log takes no line it stays waiting and is
-    /// tried at the next settle.
+    /// tried again soon.
     pub(super) fn promote(&mut self) {
         let Some(request) = self.approvals.next_waiting().cloned() else { return };
         match self.go_live(&request) {
             Ok(()) => drop(self.approvals.take_next_waiting()),
             Err(error) => {
                 let (id, told) = (self.stored.id(), crate::report::chain(&error));
-                tracing::error!(session.id = %id, "A waiting approval of session `{id}` cannot be shown: {told}");
+                tracing::debug!(session.id = %id, "A waiting approval of session `{id}` cannot be shown yet: {told}");
             }
         }
     }
@@ -157,7 +161,7 @@ impl SessionActor {
         if effects.contains(&super::turn::TurnEffect::AppendEndedAsAnswered) {
             let at = self.around.sources.clock.now();
             self.journal.append_envelope(&Envelope::Turn(turn_ended(result, at)))?;
-            self.stored.session.activity_detail = self.sign_in_hint(result);
+            self.tell_sign_in(result);
             self.after_flush_quietly();
         }
         self.turn = next;
@@ -166,11 +170,21 @@ impl SessionActor {
         Ok(())
     }
 
-    fn sign_in_hint(&self, result: &Result<Box<RawValue>, RpcError>) -> Option<String> {
-        let error = result.as_ref().err().filter(|error| error.needs_sign_in())?;
+    /// Shows how to sign in where that is what the agent wants; an answer takes the hint away again. Other words that
+    /// stand there, such as a refused mode, stay.
+    fn tell_sign_in(&mut self, result: &Result<Box<RawValue>, RpcError>) {
         let command = self.around.agents.sign_in(&self.stored.session.agent);
-        let how = command.map_or_else(String::new, |command| format!("; sign in with: {command}"));
-        Some(format!("the agent is not signed in: {}{how}", error.message))
+        let detail = &mut self.stored.session.activity_detail;
+        match result {
+            Err(error) if error.needs_sign_in() => {
+                let how = command.map_or_else(String::new, |command| format!("; sign in with: {command}"));
+                *detail = Some(format!("{NOT_SIGNED_IN}: {}{how}", error.message));
+            }
+            Ok(_) if detail.as_deref().is_some_and(|detail| detail.starts_with(NOT_SIGNED_IN)) => {
+                *detail = None;
+            }
+            Ok(_) | Err(_) => {}
+        }
     }
 
     /// Flushes without anyone waiting; a failure still ends the session.

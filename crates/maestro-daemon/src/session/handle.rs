@@ -26,7 +26,7 @@ pub(crate) enum SessionError {
     TurnInFlight,
     #[error("the agent is still starting: try again in a moment")]
     Starting,
-    #[error("the session is running: nothing to restart")]
+    #[error("the session runs or starts already: nothing to restart")]
     AlreadyRunning,
     #[error("the session's directory `{cwd}` is gone: make it again, then restart")]
     CwdMissing { cwd: String },

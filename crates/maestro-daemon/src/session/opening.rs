@@ -26,7 +26,7 @@ pub(super) async fn open_journal(around: &Surroundings, id: SessionId) -> Result
         let mut projection = Projection::new();
         let log = match logs.open_log(id, |cursor, line| touches(&projection.apply(cursor, line))) {
             Ok((log, report)) => {
-                tell(id, &report);
+                tell(id, &report, projection.malformed());
                 log
             }
             Err(OpenLogError::Missing { .. }) => logs.create_log(id)?,
@@ -49,7 +49,10 @@ pub(super) fn touches(applied: &Applied) -> Vec<Touch> {
     }
 }
 
-fn tell(id: SessionId, report: &OpenReport) {
+fn tell(id: SessionId, report: &OpenReport, malformed: u64) {
+    if malformed > 0 {
+        tracing::warn!(session.id = %id, "The event log of session `{id}` holds {malformed} malformed lines");
+    }
     if report.torn {
         tracing::warn!(session.id = %id, "The event log of session `{id}` ended in a torn line; it is kept as it is");
     }

@@ -11,9 +11,7 @@ impl SessionActor {
     pub(super) async fn publish(&mut self) {
         let changed = self.journal.take_changed();
         if changed.contains(&StateKey::Title) || changed.contains(&StateKey::Usage) {
-            let state = self.journal.projection().state();
-            self.stored.session.title = state.title.unwrap_or_default();
-            self.stored.session.usage = state.usage;
+            self.take_from_log();
         }
         self.stored.session.activity = self.activity();
         let has_lines = self.journal.announce(&self.pulse);
@@ -24,6 +22,16 @@ impl SessionActor {
         }
         if before.title != self.stored.session.title || before.status != self.stored.session.status {
             self.save().await;
+        }
+    }
+
+    /// The log is the home of title and usage; the sidecar's are copies, which a killed daemon may have left behind.
+    pub(super) fn take_from_log(&mut self) {
+        let projection = self.journal.projection();
+        if projection.cursor() > 0 {
+            let state = projection.state();
+            self.stored.session.title = state.title.unwrap_or_default();
+            self.stored.session.usage = state.usage;
         }
     }
 

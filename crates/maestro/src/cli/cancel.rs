@@ -12,6 +12,6 @@ pub(super) async fn cmd_cancel(context: &Context, args: &Args) -> CommandResult 
     let client = context.client().await?;
     let session = args.id.resolve(&client).await?;
     client.cancel(session.id).await?;
-    context.tell_session(&client, session.id, "cancelled the turn of").await?;
+    context.tell_session(&client, session.id, "no turn is active any more in").await?;
     Ok(ExitCode::SUCCESS)
 }

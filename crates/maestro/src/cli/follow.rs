@@ -4,10 +4,7 @@ mod question;
 mod watch;
 
 use super::{CommandError, Context, print, print_err, print_json, say};
-use crate::{
-    render::{self, stream::RowStream},
-    terminal::clean_line,
-};
+use crate::render::{self, stream::RowStream};
 use maestro_client::{Applied, Client, StructuredEvent, StructuredStream, TranscriptModel};
 use maestro_protocol::{Frame, LastEnd, ProblemCode, PromptBody, Session, SessionId, Status, TranscriptRow};
 use question::Questions;
@@ -91,7 +88,7 @@ pub(super) async fn until_started(client: &Client, mut session: Session) -> Resu
 pub(super) fn why_dead(session: &Session) -> String {
     let status = render::session::status_words(session);
     match &session.activity_detail {
-        Some(detail) => format!("session {} is {status}: {}", session.id, clean_line(detail)),
+        Some(detail) => format!("session {} is {status}: {}", session.id, render::session::detail(detail)),
         None => format!("session {} is {status}", session.id),
     }
 }
@@ -348,6 +345,9 @@ impl<'a> Follow<'a> {
     fn say(&mut self, words: &str) -> Result<(), CommandError> {
         let end = self.rows.end_line();
         print(&end)?;
+        if self.questions.is_open() {
+            print_err("\n")?;
+        }
         say(words)
     }
 }

@@ -31,16 +31,28 @@ fn end_reason_words(reason: EndReason) -> &'static str {
     }
 }
 
+/// How many of an agent's last lines are shown.
+const LAST_LINES_MAX: usize = 15;
+
+/// The detail of a session: its first line, then the last of what follows, which is what the agent wrote to stderr.
+pub(crate) fn detail(detail: &str) -> String {
+    let mut lines = detail.lines();
+    let reason = clean_line(lines.next().unwrap_or_default());
+    let rest: Vec<&str> = lines.collect();
+    let last = &rest[rest.len().saturating_sub(LAST_LINES_MAX)..];
+    last.iter().fold(reason, |text, line| text + "\n  │ " + &clean_line(line))
+}
+
 /// What there is to know about a session besides its transcript.
 pub(crate) fn facts(session: &Session, now: Timestamp, paint: Paint) -> String {
-    let mode_detail = session.activity_detail.as_deref().map(clean_line);
+    let detail = session.activity_detail.as_deref().map(self::detail);
     let facts = [
         ("session", Some(session.id.to_string())),
         ("title", Some(clean_line(&session.title)).filter(|title| !title.is_empty())),
         ("agent", Some(session.agent.to_string())),
         ("directory", Some(clean_line(&session.cwd))),
         ("status", Some(status_words(session))),
-        ("detail", mode_detail),
+        ("detail", detail),
         ("created", Some(format!("{} ({} ago)", session.created_at, age(session.created_at, now)))),
         ("updated", Some(format!("{} ({} ago)", session.updated_at, age(session.updated_at, now)))),
     ];
@@ -118,5 +130,22 @@ fn age(then: Timestamp, now: Timestamp) -> String {
         60..3600 => format!("{}m", seconds / 60),
         3600..86400 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST_LINES_MAX, detail};
+
+    #[test]
+    fn a_detail_is_its_reason_and_the_last_lines() {
+        let check = |text: &str, expect: &str| assert_eq!(detail(text), expect);
+        check("", "");
+        check("signal 9 ended the agent", "signal 9 ended the agent");
+        check("it ended\nIts last words:\nbad\u{1b}[2J key", "it ended\n  │ Its last words:\n  │ bad key");
+        let long: String = (0..100).map(|number| format!("\nline {number}")).collect();
+        let shown = detail(&format!("it ended{long}"));
+        assert_eq!(shown.lines().count(), 1 + LAST_LINES_MAX);
+        assert!(shown.ends_with("│ line 99"));
     }
 }

@@ -67,7 +67,7 @@ fn a_session_lives_from_command_to_command() {
     home.run(&["show", short]).check(0, "title      second", "");
     home.run(&["show", short]).check(0, "› think", "");
     home.run(&["replay", short, "--since", "0", "--limit", "500"]).check(0, "+ user:", "end of the log");
-    home.run(&["cancel", short]).check(0, "", "cancelled the turn of");
+    home.run(&["cancel", short]).check(0, "", "no turn is active any more in");
     home.run(&["approve", short]).check(1, "", "error: nothing waits for an answer");
     home.run(&["kill", short]).check(0, "", &format!("killed {id}"));
     home.run(&["show", short]).check(0, "status     dead (killed)", "bring it back with: maestro restart");
