@@ -137,19 +137,21 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
         LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
     let (stored, marked) = load(&logs)?;
     sweep(&stored).await;
+    let socket = data_dir
+        .socket_path()
+        .map_err(|source| ServeError::DataDir { path: config.data_path.clone(), source })?;
+    // Clients that connect now wait until the registry is there. Starting it consumes recovery markers, so nothing that
+    // can fail comes after it.
+    let listener = server::bind(&socket).map_err(|source| ServeError::Socket { source })?;
+    let daemon_file = data_dir.run().join("daemon.json");
+    write_daemon_file(&daemon_file, &socket, started_at).map_err(step("writing run/daemon.json"))?;
+
     let tasks = TaskTracker::new();
     let agents = Agents::new(config.agents, config.program);
     let around = Surroundings { sources, agents, logs, spawner, tasks: tasks.clone() };
     let registry = registry::start(around, stored, &marked);
-
-    let socket = data_dir
-        .socket_path()
-        .map_err(|source| ServeError::DataDir { path: config.data_path.clone(), source })?;
-    let listener = server::bind(&socket).map_err(|source| ServeError::Socket { source })?;
     let stop = CancellationToken::new();
     let server = tokio::spawn(server::run(listener, registry.clone(), stop.clone()));
-    let daemon_file = data_dir.run().join("daemon.json");
-    write_daemon_file(&daemon_file, &socket, started_at).map_err(step("writing run/daemon.json"))?;
     tracing::info!("maestro {} serves {}", env!("CARGO_PKG_VERSION"), data_dir.path().display());
     on_ready(&ReadyInfo { socket: socket.clone() });
 

@@ -22,6 +22,9 @@ use tokio::time::Instant;
 /// Prompts that may wait for a cancelled turn to settle; more are told to try again.
 const HELD_MAX: usize = 8;
 
+/// How soon a grace is looked at again while lines wait for the disk.
+const BACKLOG_LOOK: Duration = Duration::from_millis(250);
+
 /// A stall of the daemon longer than this is given back to the agent's cancel grace.
 const STALL: Duration = Duration::from_millis(50);
 
@@ -195,6 +198,11 @@ impl SessionActor {
     pub(super) async fn on_grace_over(&mut self) {
         let Some(deadline) = self.grace.take() else { return };
         let stalled = Instant::now().saturating_duration_since(deadline);
+        if !self.backlog.is_empty() {
+            // The agent's answer may be among the lines that wait for the disk.
+            self.grace = Some(Instant::now() + BACKLOG_LOOK);
+            return;
+        }
         if stalled > STALL {
             self.grace = Some(Instant::now() + stalled.min(Duration::from_secs(1)));
             return;

@@ -5,7 +5,7 @@ use crate::session::{
     approvals::{Admission, Live, Withdrawn},
     journal::Urgency,
     lines,
-    turn::TurnInput,
+    turn::{Turn, TurnInput},
 };
 use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, SendError, outgoing};
 use maestro_log::AppendError;
@@ -92,7 +92,13 @@ impl SessionActor {
         Ok(())
     }
 
+    /// A request that crossed the cancel of its turn is withdrawn like those that were open then: its agent waits for
+    /// that answer before it settles.
     fn on_permission_request(&mut self, request: &PermissionRequest) -> Result<(), AppendError> {
+        if self.turn == Turn::Cancelling {
+            self.send(outgoing::permission_cancelled(&request.id));
+            return Ok(());
+        }
         match self.approvals.admission() {
             Admission::GoLive => self.go_live(request)?,
             Admission::Supersede => {

@@ -11,7 +11,7 @@ use crate::{
 };
 use maestro_acp::{HandshakeError, ModeWish, Opened, SessionOpen};
 use maestro_log::AppendError;
-use maestro_process::SpawnRecord;
+use maestro_process::{AgentExit, SpawnRecord};
 use maestro_protocol::{
     EndReason, Envelope, NoticeLine, NoticeReason, SessionLine, SessionLineEvent, Status, SummaryLine,
 };
@@ -117,8 +117,8 @@ impl SessionActor {
             StartOutcome::NotSpawned(error) => {
                 self.bury(EndReason::HandshakeFailed, Some(crate::report::chain(&error))).await;
             }
-            StartOutcome::NotOpened { error, stderr } => {
-                let detail = self.explain(&error, &stderr);
+            StartOutcome::NotOpened { error, exit, stderr } => {
+                let detail = self.explain(&error, exit, &stderr);
                 self.bury(EndReason::HandshakeFailed, Some(detail)).await;
             }
             // A kill waits for the outcome itself, so here the task broke off.
@@ -131,8 +131,11 @@ impl SessionActor {
 
     /// What a person reads when no session could be opened: what failed, how to sign in where that is it, and the end
     /// of the agent's stderr.
-    fn explain(&self, error: &HandshakeError, stderr: &str) -> String {
+    fn explain(&self, error: &HandshakeError, exit: Option<AgentExit>, stderr: &str) -> String {
         let mut detail = crate::report::chain(error);
+        if let Some(exit) = exit {
+            detail = format!("{detail}; {exit}");
+        }
         if error.needs_sign_in()
             && let Some(command) = self.around.agents.sign_in(&self.stored.session.agent)
         {

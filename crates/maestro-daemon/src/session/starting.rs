@@ -4,7 +4,7 @@ use maestro_acp::{
     AgentEntry, Connection, HandshakeError, ModeWish, Opened, Outbox, SessionOpen, StderrTail,
 };
 use maestro_process::{
-    Child, ExitWatch, Marker, SpawnError, SpawnRecord, SpawnRequest, Spawner, Terminator, TreeEnd,
+    AgentExit, Child, ExitWatch, Marker, SpawnError, SpawnRecord, SpawnRequest, Spawner, Terminator, TreeEnd,
 };
 use maestro_protocol::SessionId;
 use std::{
@@ -56,6 +56,8 @@ pub(super) enum StartOutcome {
     /// It was spawned and no session could be opened; nothing of it runs any more.
     NotOpened {
         error: HandshakeError,
+        /// How it had ended, if it had ended by itself.
+        exit: Option<AgentExit>,
         stderr: String,
     },
     /// It was stopped from outside; nothing of it runs any more.
@@ -104,14 +106,26 @@ pub(super) async fn start(plan: StartPlan, spawner: Spawner) -> StartOutcome {
             StartOutcome::Running(Box::new(agent), Box::new(opened))
         }
         Some(Err(error)) => {
+            let exit = own_exit(&error, exit).await;
             let stderr = end_tree(&terminator, connection.outbox(), &stderr).await;
-            StartOutcome::NotOpened { error, stderr }
+            StartOutcome::NotOpened { error, exit, stderr }
         }
         None => {
             end_tree(&terminator, connection.outbox(), &stderr).await;
             StartOutcome::Stopped
         }
     }
+}
+
+/// How long the exit of an agent that closed its output during the handshake is waited for.
+const EXIT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How the agent ended, if that is why the handshake failed.
+async fn own_exit(error: &HandshakeError, mut exit: ExitWatch) -> Option<AgentExit> {
+    if !matches!(error, HandshakeError::Ended { .. } | HandshakeError::Unsent { .. }) {
+        return None;
+    }
+    tokio::time::timeout(EXIT_LIMIT, exit.wait()).await.ok()
 }
 
 /// Milliseconds between the tree's SIGTERM and its SIGKILL.

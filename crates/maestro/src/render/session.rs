@@ -143,8 +143,8 @@ mod tests {
         check("", "");
         check("signal 9 ended the agent", "signal 9 ended the agent");
         check("it ended\nIts last words:\nbad\u{1b}[2J key", "it ended\n  │ Its last words:\n  │ bad key");
-        let long: String = (0..100).map(|number| format!("\nline {number}")).collect();
-        let shown = detail(&format!("it ended{long}"));
+        let long = (0..100).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
+        let shown = detail(&format!("it ended\n{long}"));
         assert_eq!(shown.lines().count(), 1 + LAST_LINES_MAX);
         assert!(shown.ends_with("│ line 99"));
     }

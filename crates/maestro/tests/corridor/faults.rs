@@ -1,11 +1,10 @@
 use crate::stage::{AGENT, LIMIT, Outcome, Stage, builder, opened, turns};
-use maestro_protocol::{EndReason, Session, Status, TranscriptRow, TranscriptRowKind};
+use maestro_protocol::{EndReason, Session, TranscriptRow, TranscriptRowKind};
 use maestro_testkit::{Script, Steps};
 use serde_json::{Value, json};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -122,6 +121,17 @@ async fn half_a_line_before_an_exit_is_kept_as_such() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_closes_its_output_is_ended() -> Outcome {
+    let stage = Stage::open(opened().on_prompt(|turn| turn.close_stdout().hang())).await?;
+    stage.begin("go").await?;
+    let session = stage.dead().await?;
+    assert_eq!(session.end_reason, Some(EndReason::Exited));
+    assert!(detail(&session).contains("closed its output"), "{}", detail(&session));
+    assert_eq!(stage.processes(), Vec::<u32>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flood_on_stderr_holds_nothing_up_and_its_end_is_shown() -> Outcome {
     let mut stage = Stage::open(
         opened()
@@ -179,32 +189,29 @@ async fn a_long_prompt_that_is_never_read_ends_the_session() -> Outcome {
     Ok(())
 }
 
-/// A session of a program that is not an agent at all.
-async fn never_starts(
-    prepare: impl FnOnce(&Path) -> std::io::Result<()>,
-) -> Result<Session, Box<dyn std::error::Error>> {
-    let place = tempfile::tempdir()?;
-    let program = place.path().join("agent");
-    prepare(&program)?;
-    let daemon = builder(opened()).agent_field("odd", "program", program.display().to_string()).start()?;
-    let door = daemon.door();
-    let session = door.create_session("odd", &daemon.work(), json!({})).await?;
-    Ok(door.dead(&session.id.to_string(), LIMIT).await?)
-}
-
-fn script_file(path: &Path, content: &str, mode: u32) -> std::io::Result<()> {
-    fs::write(path, content)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_cannot_run_is_said_so_once() -> Outcome {
-    let session = never_starts(|path| script_file(path, "#!/bin/sh\nexit 127\n", 0o755)).await?;
-    assert_eq!((session.status, session.end_reason), (Status::Dead, Some(EndReason::HandshakeFailed)));
-    let session = never_starts(|path| script_file(path, "#!/no/such/interpreter\n", 0o755)).await?;
-    assert_eq!(session.end_reason, Some(EndReason::HandshakeFailed));
-    assert!(detail(&session).contains("agent"), "{}", detail(&session));
-    let session = never_starts(|path| script_file(path, "#!/bin/sh\n", 0o644)).await?;
-    assert_eq!(session.end_reason, Some(EndReason::AdapterMissing));
+    let counted = "#!/bin/sh\necho x >> \"$0.tries\"\nexit 127\n";
+    for (content, mode, reason, words) in [
+        (counted, 0o755, EndReason::HandshakeFailed, "127"),
+        ("#!/no/such/interpreter\n", 0o755, EndReason::HandshakeFailed, "agent"),
+        ("no program at all", 0o755, EndReason::HandshakeFailed, "agent"),
+        ("#!/bin/sh\n", 0o644, EndReason::AdapterMissing, "agent"),
+    ] {
+        let place = tempfile::tempdir()?;
+        let program = place.path().join("agent");
+        fs::write(&program, content)?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode))?;
+        let daemon =
+            builder(opened()).agent_field("odd", "program", program.display().to_string()).start()?;
+        let door = daemon.door();
+        let id = door.create_session("odd", &daemon.work(), json!({})).await?.id.to_string();
+        let session = door.dead(&id, LIMIT).await?;
+        assert_eq!(session.end_reason, Some(reason), "{content}");
+        assert!(detail(&session).contains(words), "{content}: {}", detail(&session));
+        if content == counted {
+            assert_eq!(fs::read_to_string(place.path().join("agent.tries"))?, "x\n", "one try");
+        }
+    }
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 mod approvals;
 mod faults;
+mod peers;
 mod processes;
+mod races;
 mod recovery;
 mod sockets;
 mod stage;

@@ -49,5 +49,8 @@ upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 
 watching = connect(["GET /api/structured/%s HTTP/1.1" % SESSION] + upgrade)
 seen = ""
 while '"nonce":' not in seen or len(seen.split('"nonce":')[1]) < 4:
-    seen += watching.recv(65536).decode("utf-8", "replace")
+    part = watching.recv(65536)
+    if not part:
+        sys.exit("the daemon closed the socket after " + seen)
+    seen += part.decode("utf-8", "replace")
 print(seen.split('"nonce":')[1][:4])

@@ -1,7 +1,8 @@
 use crate::stage::{AGENT, LIMIT, Outcome, Stage, builder, opened, turns};
 use maestro_protocol::{EndReason, TranscriptRowKind};
-use maestro_testkit::{Answer, Script, Steps};
+use maestro_testkit::{Answer, Script, Steps, live_processes_with};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 fn code(answer: &Answer) -> String {
     answer.json()["code"].as_str().unwrap_or_default().to_owned()
@@ -61,9 +62,11 @@ async fn a_cancel_that_does_not_settle_is_a_death() -> Outcome {
     let mut stage = Stage::open(opened().on_prompt(deaf)).await?;
     stage.begin("one").await?;
     stage.says("working").await?;
+    let cancelled = Instant::now();
     stage.door.cancel(&stage.id).await?.expect(202);
     let held = stage.door.prompt(&stage.id, "two").await?.expect(409);
     assert_eq!(code(&held), "not_structured");
+    assert!(cancelled.elapsed() >= Duration::from_millis(500), "a grace of {:?}", cancelled.elapsed());
     assert_eq!(stage.dead().await?.end_reason, Some(EndReason::CancelUnsettled));
     assert_eq!(stage.watch.closed(LIMIT).await?, Some(4410));
     assert_eq!(stage.watch.state.turn.last_end.as_ref().map(|end| end.reason.as_str()), Some("cancelled"));
@@ -144,8 +147,28 @@ async fn nothing_can_be_asked_of_a_session_that_starts() -> Outcome {
     let id = door.create_session(AGENT, &daemon.work(), json!({})).await?.id.to_string();
     let refused = door.prompt(&id, "too early").await?.expect(409);
     assert_eq!(code(&refused), "starting");
+    daemon.record(AGENT).wait_for_call(LIMIT, "session/new")?;
     door.delete(&format!("/api/sessions/{id}")).await?.expect(204);
     let session = door.dead(&id, LIMIT).await?;
     assert_eq!(session.end_reason, Some(EndReason::Killed));
+    assert_eq!(live_processes_with(&format!("MAESTRO_SESSION={id}")), Vec::<u32>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_crosses_the_cancel_is_withdrawn_with_it() -> Outcome {
+    let crosses = |turn: Steps| {
+        turn.chunk("working").await_cancel().permission(1, "t1", "ls").await_answer(1).stop("cancelled")
+    };
+    let script = opened().on_prompt(crosses).on_every_prompt(|turn| turn.chunk("second").end_turn());
+    let mut stage = Stage::open(script).await?;
+    stage.begin("one").await?;
+    stage.says("working").await?;
+    stage.door.cancel(&stage.id).await?.expect(202);
+    assert_eq!(stage.turn("two").await?, "cancelled");
+    stage.says("second").await?;
+    assert_eq!(stage.record().answers(1)[0]["result"]["outcome"]["outcome"], "cancelled");
+    assert_eq!(stage.watch.state.pending_approval, None);
+    assert_eq!(stage.rows(TranscriptRowKind::Approval).len(), 0);
     Ok(())
 }
