@@ -51,7 +51,7 @@ pub(super) enum AfterFlush {
     /// Send the prompt of this claim to the agent and tell the person.
     Dispatch { claim: u64, content: Vec<Value>, reply: Reply<()> },
     /// Answer the agent's permission request with the chosen option, or with `cancelled`, and tell the person.
-    Answer { request: RawId, option_id: Option<String>, reply: Option<Reply<()>> },
+    Answer { request: RawId, reply: Option<Reply<()>> },
     /// Tell the person.
     Tell(Reply<()>),
     /// Tell the person, with the session.
@@ -106,6 +106,8 @@ pub(crate) struct SessionActor {
     pub(super) held: VecDeque<(Vec<Value>, Reply<()>)>,
     /// When a cancelled turn that did not settle becomes a death.
     pub(super) grace: Option<Instant>,
+    /// Decisions in the log that the agent was not told yet: the request and its option, or none for `cancelled`.
+    pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
     pub(super) backlog: VecDeque<AcpFrame>,
     /// Whether it was told that the log takes no lines.
@@ -206,6 +208,7 @@ impl SessionActor {
             after_flush: FuturesOrdered::new(),
             held: VecDeque::new(),
             grace: None,
+            deciding: Vec::new(),
             backlog: VecDeque::new(),
             stalled: false,
             session,

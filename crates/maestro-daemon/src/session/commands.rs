@@ -178,7 +178,12 @@ impl SessionActor {
     }
 
     /// `session/cancel`, then `cancelled` for every open permission request, as ACP wants it.
+    /// Decisions that stand in the log and wait for its flush go first: nothing may be allowed behind a cancel, and
+    /// the log and the agent must agree.
     pub(super) fn send_cancel(&mut self) {
+        for (request, option_id) in std::mem::take(&mut self.deciding) {
+            self.send_answer(&request, option_id.as_deref());
+        }
         if let Phase::Running(agent) = &self.phase {
             self.send(outgoing::session_cancel(&agent.acp_session_id));
         }
@@ -248,11 +253,9 @@ impl SessionActor {
         match self.journal.append_envelope(&Envelope::ApprovalResolved(line)) {
             Ok(_) => {
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
-                self.after_flush(AfterFlush::Answer {
-                    request: live.request.id,
-                    option_id,
-                    reply: Some(reply),
-                });
+                let request = live.request.id;
+                self.deciding.push((request.clone(), option_id));
+                self.after_flush(AfterFlush::Answer { request, reply: Some(reply) });
                 self.promote();
             }
             // A refusal reaches the agent even when the disk is full.
@@ -290,8 +293,11 @@ impl SessionActor {
         }
         match after {
             AfterFlush::Dispatch { claim, content, reply } => self.dispatch(claim, &content, reply).await,
-            AfterFlush::Answer { request, option_id, reply } => {
-                self.send_answer(&request, option_id.as_deref());
+            AfterFlush::Answer { request, reply } => {
+                if let Some(place) = self.deciding.iter().position(|(id, _)| *id == request) {
+                    let (request, option_id) = self.deciding.remove(place);
+                    self.send_answer(&request, option_id.as_deref());
+                }
                 if let Some(reply) = reply {
                     answer(reply, Ok(()));
                 }

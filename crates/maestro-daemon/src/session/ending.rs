@@ -172,6 +172,7 @@ impl SessionActor {
         self.prompt_request = None;
         self.grace = None;
         self.backlog.clear();
+        self.deciding.clear();
         for (_, reply) in std::mem::take(&mut self.held) {
             answer(reply, Err(SessionError::NotStructured));
         }

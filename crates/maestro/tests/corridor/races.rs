@@ -20,16 +20,15 @@ fn outcomes(stage: &Stage) -> Vec<Value> {
     stage.outcomes().into_iter().map(told).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_a_decision_and_a_cancel_one_settles_the_approval() -> Outcome {
-    const ROUNDS: usize = 10;
+/// Some turns whose approval is allowed and that are cancelled at the same time.
+async fn crossed(rounds: usize) -> Result<Stage, Box<dyn std::error::Error>> {
     let asks = |turn: Steps| {
         let asked = turn.permission(1, "t1", "ls").await_answer(1);
         asked.when(1, "allow-once", Steps::end_turn, |refused| refused.stop("cancelled"))
     };
     let mut stage = Stage::open(turns(asks)).await?;
     let mut before = None;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         stage.begin("go").await?;
         let nonce = stage.asked_after(before.as_deref()).await?;
         let decided = stage.door.decide(&stage.id, &nonce, json!("AllowOnce"));
@@ -46,7 +45,27 @@ async fn of_a_decision_and_a_cancel_one_settles_the_approval() -> Outcome {
         before = Some(nonce);
         wait_until(LIMIT, "the answer", || answers(&stage, 1).len() > round).await?;
     }
+    Ok(stage)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_decision_and_a_cancel_one_settles_the_approval() -> Outcome {
+    let stage = crossed(10).await?;
     assert_eq!(answers(&stage, 1), outcomes(&stage), "the log and the agent agree in every round");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_permission_reaches_the_agent_after_a_cancel() -> Outcome {
+    let stage = crossed(40).await?;
+    let told = stage.record().received().into_iter().map(|line| {
+        let message = line.message();
+        let outcome = || message["result"]["outcome"]["outcome"].as_str().unwrap_or_default().to_owned();
+        message["method"].as_str().map_or_else(outcome, str::to_owned)
+    });
+    let told: Vec<String> = told.collect();
+    let late = told.windows(2).filter(|pair| *pair == ["session/cancel", "selected"]).count();
+    assert_eq!(late, 0, "of 40 turns; after session/cancel a request is answered cancelled");
     Ok(())
 }
 
