@@ -5,7 +5,7 @@ mod raw;
 mod stand_in;
 
 use maestro_process::{GUARD_ARG, guard_main, lineage};
-use rustix::process::{Resource, getpgrp, getpid, getrlimit, getsid, setsid, umask};
+use rustix::process::{Resource, getpgrp, getpid, getrlimit, setsid, umask};
 use std::{
     env,
     error::Error,
@@ -151,9 +151,17 @@ fn report() -> Outcome {
     let files = getrlimit(Resource::Nofile);
     writeln!(out, "files {:?} {:?}", files.current, files.maximum)?;
     writeln!(out, "own group {}", getpgrp() == getpid())?;
-    writeln!(out, "own session {}", getsid(None)? == getpid())?;
+    writeln!(out, "own session {}", session()? == getpid().as_raw_nonzero().get())?;
     writeln!(out, "cwd {}", env::current_dir()?.display())?;
     Ok(())
+}
+
+/// The id of this process's session; 0 where the session's leader lives outside the PID namespace, which is no
+/// `Pid` (so not `rustix::process::getsid`).
+fn session() -> Result<i32, Box<dyn std::error::Error>> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let after_name = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?.1;
+    Ok(after_name.split_whitespace().nth(3).ok_or("no session in /proc/self/stat")?.parse()?)
 }
 
 /// Starts the question for the lineage where nothing but a guard can answer it: environment cleared, session
