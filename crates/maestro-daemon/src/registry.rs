@@ -3,6 +3,7 @@
 mod actor;
 mod creation;
 mod recovery;
+mod usage;
 
 use crate::{
     account::AccountScope,
@@ -49,6 +50,11 @@ enum Request {
         scope: AccountScope,
         id: SessionId,
         reply: oneshot::Sender<Option<SessionHandle>>,
+    },
+    /// What each session of the account spent.
+    Ledgers {
+        scope: AccountScope,
+        reply: oneshot::Sender<Vec<usage::SessionLedger>>,
     },
     /// Take in a new session, whose sidecar is stored, and begin to start its agent.
     Adopt {

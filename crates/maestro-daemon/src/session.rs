@@ -18,4 +18,4 @@ mod turn;
 pub(crate) use actor::{ActorEnd, Birth, Surroundings, spawn_parts};
 pub(crate) use handle::{Decider, Frames, Pulse, SessionError, SessionHandle};
 pub(crate) use start::Wish;
-pub(crate) use stored::StoredSession;
+pub(crate) use stored::{Ledger, StoredSession};

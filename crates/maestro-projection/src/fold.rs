@@ -2,6 +2,7 @@ mod daemon;
 mod offer;
 mod prompt;
 mod report;
+mod spent;
 mod text;
 mod title;
 
@@ -9,7 +10,8 @@ use crate::line::{Body, Line, Update, UpdateKind, Voice};
 use crate::tool::{self, Mention, Standing};
 use crate::touch::{Action, Touch};
 use maestro_protocol::{
-    Command, ContextWindow, Cursor, Origin, ReducedState, RowId, StateKey, Timestamp, TurnState, Usage,
+    Command, ContextWindow, Cursor, Origin, ReducedState, RowId, Spending, StateKey, Timestamp, TurnState,
+    Usage,
 };
 use offer::Offer;
 use prompt::OpenPrompt;
@@ -65,12 +67,14 @@ struct Context {
 }
 
 /// What one line does.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
     /// The rows it touches, each once, in the order in which they would be born.
     pub touches: Vec<Touch>,
     /// The keys of the reduced state that it changed, in their order.
     pub state: Vec<StateKey>,
+    /// What was spent with it.
+    pub spent: Option<Spending>,
 }
 
 impl Step {

@@ -6,7 +6,8 @@ use crate::row::{fold_row, row_text};
 use crate::touch::{Action, Touch};
 pub use changes::{Applied, RowChange, TextGrowth};
 use maestro_protocol::{
-    Cursor, Origin, ReducedState, RowId, RowTimes, Times, Timestamp, TranscriptRow, TranscriptSnapshot,
+    Cursor, Day, Origin, ReducedState, RowId, RowTimes, Spending, Times, Timestamp, TranscriptRow,
+    TranscriptSnapshot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,7 @@ pub struct Projection {
     places: BTreeMap<RowId, usize>,
     /// The line that touched each row last, and the row's place.
     touched: BTreeSet<(Cursor, usize)>,
+    ledger: BTreeMap<Day, Spending>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +50,9 @@ impl Projection {
         let step = self.fold.apply(cursor, line);
         if line.is_malformed() {
             return Applied::Malformed;
+        }
+        if let (Some(spent), Some(now)) = (step.spent, self.fold.last_time()) {
+            self.ledger.entry(now.into()).or_default().add(&spent);
         }
         let changes = step.touches.into_iter().map(|touch| self.touch(cursor, touch, line)).collect();
         Applied::Line { changes, state: step.state }
@@ -102,6 +107,11 @@ impl Projection {
     /// The last time that a line named (CONTRACT §5.6).
     pub fn last_time(&self) -> Option<Timestamp> {
         self.fold.last_time()
+    }
+
+    /// What was spent on which day (CONTRACT §6.6). Lines before the first that names a time are in no day.
+    pub fn ledger(&self) -> &BTreeMap<Day, Spending> {
+        &self.ledger
     }
 
     /// The fold without the rows.

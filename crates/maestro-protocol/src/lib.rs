@@ -22,6 +22,7 @@ mod session;
 mod state;
 mod time;
 mod transcript;
+mod usage;
 
 pub use agent::{AgentInfo, AgentList};
 pub use frame::{Frame, ReplayEvent, ReplayPage};
@@ -43,3 +44,4 @@ pub use time::Timestamp;
 pub use transcript::{
     RowTimes, Times, TranscriptDelta, TranscriptRow, TranscriptRowKind, TranscriptSnapshot,
 };
+pub use usage::{Day, DayUsage, InvalidDay, Spending, Tokens, UsageQuery, UsageReport};

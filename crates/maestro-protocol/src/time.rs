@@ -17,6 +17,9 @@ impl Timestamp {
     pub fn as_millisecond(self) -> i64 {
         self.0.as_millisecond()
     }
+    pub(crate) fn in_utc(self) -> jiff::civil::DateTime {
+        jiff::tz::Offset::UTC.to_datetime(self.0)
+    }
 }
 
 impl fmt::Display for Timestamp {

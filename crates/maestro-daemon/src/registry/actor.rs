@@ -5,6 +5,7 @@ use crate::{
     registry::{
         CreateError, REQUESTS_MAX, Registry, Request,
         recovery::{Attempt, Recovery},
+        usage::SessionLedger,
     },
     session::{ActorEnd, Birth, SessionHandle, StoredSession, Surroundings, Wish, spawn_parts},
 };
@@ -91,6 +92,7 @@ impl RegistryActor {
                     tell(reply, None);
                 }
             }
+            Request::Ledgers { scope, reply } => tell(reply, self.ledgers(&scope)),
             Request::Adopt { stored, reply } => tell(reply, self.adopt(*stored)),
             Request::ShutDown { reply } => {
                 self.shut_down().await;
@@ -101,6 +103,19 @@ impl RegistryActor {
 
     fn entry(&self, scope: &AccountScope, id: SessionId) -> Option<&Entry> {
         self.entries.get(&id).filter(|entry| entry.stored.session.owner == scope.account())
+    }
+
+    fn ledgers(&self, scope: &AccountScope) -> Vec<SessionLedger> {
+        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let ledger = |entry: &Entry| {
+            let stored = || entry.stored.ledger.clone();
+            SessionLedger {
+                id: entry.stored.id(),
+                agent: entry.stored.session.agent.clone(),
+                ledger: entry.handle.as_ref().map_or_else(stored, SessionHandle::ledger),
+            }
+        };
+        own.map(ledger).collect()
     }
 
     fn list(&self, scope: &AccountScope) -> Vec<Session> {

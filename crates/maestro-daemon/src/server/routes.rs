@@ -4,6 +4,7 @@ mod agents;
 mod openapi;
 mod sessions;
 mod structured;
+mod usage;
 
 use super::{
     app::App,
@@ -67,6 +68,7 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
         .routes(can_fail(routes!(structured::watch::watch), &[&[InvalidRequest, NotFound, NotStructured]]))
         // What is there.
         .routes(can_fail(routes!(agents::list), &[]))
+        .routes(can_fail(routes!(usage::get), &[&[InvalidRequest]]))
         .routes(can_fail(routes!(openapi::get), &[]))
 }
 

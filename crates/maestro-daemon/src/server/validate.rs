@@ -1,7 +1,7 @@
 //! What the values of a request may be (CONTRACT §11.1). Pure.
 
 use super::problem::ApiError;
-use maestro_protocol::{CreateSession, Cursor, ProblemCode, PromptBody, ReplayQuery};
+use maestro_protocol::{CreateSession, Cursor, ProblemCode, PromptBody, ReplayQuery, UsageQuery};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -127,6 +127,28 @@ pub(super) fn replay(query: &str) -> Result<ReplayQuery, ApiError> {
             "before",
             "there is `since` too: give at most one of `since` and `before`",
         ));
+    }
+    Ok(wanted)
+}
+
+/// Reads the query of a usage report.
+pub(super) fn usage(query: &str) -> Result<UsageQuery, ApiError> {
+    let mut wanted = UsageQuery::default();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        let place = match key.as_ref() {
+            "since" => &mut wanted.since,
+            "until" => &mut wanted.until,
+            other => {
+                let detail = format!("`{other}` is no parameter of usage: there are `since` and `until`");
+                return Err(ApiError::invalid(other, detail));
+            }
+        };
+        let day = value.parse().map_err(|invalid| {
+            ApiError::invalid(key.as_ref(), format!("`{key}` is `{value}`, which is {invalid}"))
+        })?;
+        if place.replace(day).is_some() {
+            return Err(ApiError::invalid(key.as_ref(), format!("`{key}` is given twice")));
+        }
     }
     Ok(wanted)
 }

@@ -10,7 +10,7 @@ use crate::{
         },
         journal::Journal,
         starting::{Agent, StartOutcome},
-        stored::StoredSession,
+        stored::{Ledger, StoredSession},
         turn::Turn,
     },
 };
@@ -20,7 +20,7 @@ use maestro_log::{LogDir, Poisoned};
 use maestro_process::{AgentExit, SpawnRecord, Spawner};
 use maestro_protocol::{Session, SessionId, Status};
 use serde_json::Value;
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Instant,
@@ -114,6 +114,9 @@ pub(crate) struct SessionActor {
     pub(super) stalled: bool,
     pub(super) session: watch::Sender<Session>,
     pub(super) pulse: watch::Sender<Pulse>,
+    pub(super) ledger: watch::Sender<Option<Arc<Ledger>>>,
+    /// Whether the sidecar does not hold yet what was spent.
+    pub(super) is_first_count: bool,
     lanes: Lanes,
 }
 
@@ -146,15 +149,24 @@ pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = 
     }
     let (session, session_rx) = watch::channel(shown);
     let (pulse, pulse_rx) = watch::channel(Pulse::default());
+    let (ledger, ledger_rx) = watch::channel(birth.stored.ledger.clone());
     let handle = SessionHandle {
         commands: commands_tx,
         urgent: urgent_tx,
         stops: stops_tx,
         session: session_rx,
         pulse: pulse_rx,
+        ledger: ledger_rx,
     };
     let lanes = Lanes { commands, urgent, stops };
-    (handle, run(birth, session, pulse, lanes))
+    (handle, run(birth, Shown { session, pulse, ledger }, lanes))
+}
+
+/// What others watch of an actor.
+struct Shown {
+    session: watch::Sender<Session>,
+    pulse: watch::Sender<Pulse>,
+    ledger: watch::Sender<Option<Arc<Ledger>>>,
 }
 
 /// The end of an actor.
@@ -164,14 +176,9 @@ pub(crate) struct ActorEnd {
     pub(crate) stored: Option<Box<StoredSession>>,
 }
 
-async fn run(
-    birth: Birth,
-    session: watch::Sender<Session>,
-    pulse: watch::Sender<Pulse>,
-    lanes: Lanes,
-) -> ActorEnd {
+async fn run(birth: Birth, shown: Shown, lanes: Lanes) -> ActorEnd {
     let id = birth.stored.id();
-    match SessionActor::open(birth, session, pulse, lanes).await {
+    match SessionActor::open(birth, shown, lanes).await {
         Ok(mut actor) => {
             actor.work().await;
             ActorEnd { id, stored: Some(Box::new(actor.stored)) }
@@ -183,13 +190,10 @@ async fn run(
 impl SessionActor {
     /// Opens the log, folds it and, if wished, begins to start the agent. A log that cannot be opened is a dead
     /// session that says so; the error is that session.
-    async fn open(
-        birth: Birth,
-        session: watch::Sender<Session>,
-        pulse: watch::Sender<Pulse>,
-        lanes: Lanes,
-    ) -> Result<Self, Box<StoredSession>> {
+    async fn open(birth: Birth, shown: Shown, lanes: Lanes) -> Result<Self, Box<StoredSession>> {
         let Birth { around, mut stored, start } = birth;
+        let Shown { session, pulse, ledger } = shown;
+        let is_first_count = ledger.borrow().is_none();
         let journal = match super::opening::open_journal(&around, stored.id()).await {
             Ok(journal) => journal,
             Err(error) => return Err(super::opening::bury(&around, stored, &error, &session, &pulse).await),
@@ -213,6 +217,8 @@ impl SessionActor {
             stalled: false,
             session,
             pulse,
+            ledger,
+            is_first_count,
             lanes,
         };
         // What the log holds already is no news: a look at a session must not change when it was last updated.

@@ -1,9 +1,11 @@
 //! What the rest of the daemon holds of a session: senders, and two values to watch.
 
+use crate::session::stored::Ledger;
 use bytes::Bytes;
 use maestro_log::LogReader;
 use maestro_protocol::{Cursor, Decision, EndReason, Nonce, Session, Status};
 use serde_json::Value;
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Commands of people that may wait in a session's mailbox. Enough for every client of one account to act at once;
@@ -114,12 +116,25 @@ pub(crate) struct SessionHandle {
     pub(super) stops: mpsc::Sender<StopWish>,
     pub(super) session: watch::Receiver<Session>,
     pub(super) pulse: watch::Receiver<Pulse>,
+    pub(super) ledger: watch::Receiver<Option<Arc<Ledger>>>,
 }
 
 impl SessionHandle {
     /// The session as last published.
     pub(crate) fn session(&self) -> Session {
         self.session.borrow().clone()
+    }
+
+    /// What was spent by day; `None` while the log is not read.
+    pub(crate) fn ledger(&self) -> Option<Arc<Ledger>> {
+        self.ledger.borrow().clone()
+    }
+
+    /// Waits until the log is read, or cannot be.
+    pub(crate) async fn counted(&self) {
+        let mut ledger = self.ledger.clone();
+        // An error means that the actor ended without one.
+        drop(ledger.wait_for(Option::is_some).await);
     }
 
     /// Wake-ups for a socket. Take it before the snapshot, so that nothing falls in between.

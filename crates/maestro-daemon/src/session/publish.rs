@@ -5,12 +5,13 @@ use crate::session::{
     stored::StoredSession,
 };
 use maestro_protocol::{Activity, StateKey, Status};
+use std::sync::Arc;
 
 impl SessionActor {
     /// Brings everything that others see up to date. Called after every input.
     pub(super) async fn publish(&mut self) {
         let changed = self.journal.take_changed();
-        if changed.contains(&StateKey::Title) || changed.contains(&StateKey::Usage) {
+        if [StateKey::Title, StateKey::Usage, StateKey::Turn].iter().any(|key| changed.contains(key)) {
             self.take_from_log();
         }
         self.stored.session.activity = self.activity();
@@ -20,7 +21,11 @@ impl SessionActor {
             self.stored.session.updated_at = self.around.sources.clock.now();
             self.session.send_replace(self.stored.session.clone());
         }
-        if before.title != self.stored.session.title || before.status != self.stored.session.status {
+        let is_first_count = std::mem::take(&mut self.is_first_count);
+        if before.title != self.stored.session.title
+            || before.status != self.stored.session.status
+            || is_first_count
+        {
             self.save().await;
         }
     }
@@ -28,6 +33,11 @@ impl SessionActor {
     /// The log is the home of title and usage; the sidecar's are copies, which a killed daemon may have left behind.
     pub(super) fn take_from_log(&mut self) {
         let projection = self.journal.projection();
+        let ledger = projection.ledger();
+        if self.stored.ledger.as_deref() != Some(ledger) {
+            self.stored.ledger = Some(Arc::new(ledger.clone()));
+            self.ledger.send_replace(self.stored.ledger.clone());
+        }
         if projection.cursor() > 0 {
             let state = projection.state();
             self.stored.session.title = state.title.unwrap_or_default();

@@ -1,9 +1,9 @@
 //! What a session's sidecar holds: the session as last known and what a later daemon needs to start it again.
 
 use maestro_process::SpawnRecord;
-use maestro_protocol::{Session, SessionId};
+use maestro_protocol::{Day, Session, SessionId, Spending};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The content of `sessions/<id>.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,7 +22,13 @@ pub(crate) struct StoredSession {
     /// The newest process tree, for the sweep after a crash.
     #[serde(default)]
     pub(crate) spawn: Option<SpawnRecord>,
+    /// What was spent by day, a copy of what the log tells; `None` until the log was first read for it.
+    #[serde(default)]
+    pub(crate) ledger: Option<Arc<Ledger>>,
 }
+
+/// What was spent by day.
+pub(crate) type Ledger = BTreeMap<Day, Spending>;
 
 impl StoredSession {
     pub(crate) fn id(&self) -> SessionId {

@@ -75,6 +75,7 @@ impl StateFold {
                     error: error.clone(),
                     at: *at,
                 });
+                step.spent = before.active.then(|| super::spent::turn(usage.as_ref()));
                 if let Some(last_turn) = usage {
                     let usage = self.usage.get_or_insert_default();
                     step.mark(StateKey::Usage, usage.last_turn.as_ref() != Some(last_turn));

@@ -22,6 +22,7 @@ impl StateFold {
         if let Some(cost) = data.get("cost").and_then(cost) {
             let usage = self.usage.get_or_insert_default();
             step.mark(StateKey::Usage, usage.cost.as_ref() != Some(&cost));
+            step.spent = super::spent::cost(usage.cost.as_ref(), &cost);
             usage.cost = Some(cost);
         }
     }

@@ -8,6 +8,7 @@
 mod daemon;
 mod deltas;
 mod hostile;
+mod ledger;
 mod paging;
 mod state;
 mod text;

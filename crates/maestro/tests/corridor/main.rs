@@ -9,3 +9,4 @@ mod recovery;
 mod sockets;
 mod stage;
 mod turns;
+mod usage;

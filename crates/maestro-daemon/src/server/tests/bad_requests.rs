@@ -192,6 +192,19 @@ async fn replaying() {
 }
 
 #[tokio::test]
+async fn asking_for_usage() {
+    let api = Api::start();
+    let mut refusals = Refusals::of(&api);
+    let queries =
+        ["since=", "since=today", "until=2026-13-01", "since=2026-12-01&since=2026-12-01", "day=2026-12-01"];
+    for query in queries {
+        let answer = api.send(Method::GET, &format!("/api/usage?{query}"), "").await;
+        refusals.note(query, &answer);
+    }
+    insta::assert_json_snapshot!(refusals.seen);
+}
+
+#[tokio::test]
 async fn bodies_of_other_kinds() {
     let api = Api::start();
     let check = async |kind: Option<&'static str>,
