@@ -46,7 +46,8 @@ pub fn openapi_json() -> String {
 mod tests {
     use super::openapi_json;
     use maestro_protocol::{
-        Frame, Problem, ProblemCode, ReducedState, RowTimes, Times, Timestamp, TranscriptDelta, json as deep,
+        Frame, LastEnd, Problem, ProblemCode, ReducedState, ReplayPage, RowTimes, Session, SessionId, Status,
+        Times, Timestamp, TranscriptDelta, TurnState, Usage, View, json as deep,
     };
     use maestro_protocol::{RowId, TranscriptRow, TranscriptRowKind};
     use serde_json::{Value, json};
@@ -164,6 +165,45 @@ mod tests {
             kinds.extend(tags.map(str::to_owned));
         }
         kinds
+    }
+
+    /// A field that is always sent, as `null` too, is required: a client's generated type has it.
+    #[test]
+    fn what_is_always_sent_is_required() {
+        let document = document();
+        let check = |schema: &str, sample: Value| {
+            let listed = &document["components"]["schemas"][schema]["required"];
+            let required: BTreeSet<_> =
+                listed.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+            let sent: BTreeSet<_> =
+                sample.as_object().expect("an object").keys().map(String::as_str).collect();
+            assert_eq!(required, sent, "{schema}");
+        };
+        let at = Timestamp::from_millisecond(1);
+        let end = LastEnd { turn_id: None, reason: "error".into(), error: None, at };
+        let page = ReplayPage { events: Vec::new(), next: None, prev: None };
+        let session = Session {
+            id: SessionId::from_uuid(uuid::Uuid::nil()),
+            owner: String::new(),
+            view: View::Structured,
+            agent: "demo".parse().expect("a key"),
+            title: String::new(),
+            cwd: String::new(),
+            status: Status::Dead,
+            activity: None,
+            activity_detail: None,
+            end_reason: None,
+            acp_session_id: None,
+            created_at: at,
+            updated_at: at,
+            usage: None,
+        };
+        check("ReducedState", json!(ReducedState::default()));
+        check("TurnState", json!(TurnState::default()));
+        check("LastEnd", json!(end));
+        check("Usage", json!(Usage::default()));
+        check("Session", json!(session));
+        check("ReplayPage", json!(page));
     }
 
     #[test]

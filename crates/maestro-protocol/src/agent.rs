@@ -12,10 +12,13 @@ pub struct AgentInfo {
     /// Whether a new session without `agent` gets this one.
     pub default: bool,
     /// The program that was found; `null` if none was.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub program: Option<String>,
     /// The command that installs it, where it is missing.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub install: Option<String>,
     /// The command that signs a person in, where the agent has one.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub sign_in: Option<String>,
 }
 

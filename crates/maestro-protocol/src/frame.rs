@@ -58,9 +58,9 @@ pub struct ReplayPage {
     /// The events. Malformed lines have none, so cursors may skip.
     pub events: Vec<ReplayEvent>,
     /// Pass as `since` for the page after this one; `null` at the end of the log.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, required = true))]
     pub next: Option<Cursor>,
     /// Pass as `before` for the page before this one; `null` at the start of the log.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, required = true))]
     pub prev: Option<Cursor>,
 }

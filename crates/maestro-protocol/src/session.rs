@@ -76,18 +76,23 @@ pub struct Session {
     /// Where it is in its life.
     pub status: Status,
     /// What it is doing; `null` unless `status` is `Running`.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub activity: Option<Activity>,
     /// A sentence for the person: why it is dead and what mends it, or what is unusual about it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub activity_detail: Option<String>,
     /// Why it is dead; `null` unless `status` is `Dead`.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub end_reason: Option<EndReason>,
     /// The agent's id of the session, given at `session/new`; kept over restarts.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub acp_session_id: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its log or status last changed.
     pub updated_at: Timestamp,
     /// Cost and tokens as the agent reports them.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub usage: Option<Usage>,
 }
 
@@ -96,8 +101,10 @@ pub struct Session {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Usage {
     /// Cumulative cost, from the newest `usage_update` that named one.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub cost: Option<Cost>,
     /// The `usage` and `_meta.quota` of the newest prompt result that had any, verbatim.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub last_turn: Option<Value>,
 }
 

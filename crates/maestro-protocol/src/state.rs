@@ -20,22 +20,31 @@ pub struct ReducedState {
     /// The turn and its indicators.
     pub turn: TurnState,
     /// The one approval that can be answered now; always `null` in replay.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub pending_approval: Option<PendingApproval>,
     /// The newest plan, as its row holds it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub plan: Option<Value>,
     /// What was used so far.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub usage: Option<Usage>,
     /// How full the agent's context is.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub context: Option<ContextWindow>,
     /// The model in use and those offered.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub model: Option<ModelState>,
     /// The mode in use and those offered.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub mode: Option<ModeState>,
     /// The agent's configuration options, verbatim.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub config_options: Option<Value>,
     /// The agent's commands; at most 512 entries and 64 KiB are kept.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub commands: Option<Vec<Command>>,
     /// The session's title (CONTRACT §9).
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub title: Option<String>,
 }
 
@@ -72,6 +81,7 @@ pub struct TurnState {
     /// Whether a turn is active.
     pub active: bool,
     /// Who began the active turn.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub origin: Option<Origin>,
     /// The newest thing in the active turn is visible text.
     pub responding: bool,
@@ -80,10 +90,13 @@ pub struct TurnState {
     /// Tool calls that are open, oldest first. May outlive a turn where an agent reports late.
     pub active_tool_calls: Vec<String>,
     /// `turn:<cursor of its started line>`, of the active turn.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub turn_id: Option<String>,
     /// When the active turn began.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub started_at: Option<Timestamp>,
     /// How the last turn ended.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub last_end: Option<LastEnd>,
 }
 
@@ -92,11 +105,13 @@ pub struct TurnState {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LastEnd {
     /// The turn.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub turn_id: Option<String>,
     /// The agent's stop reason verbatim (`end_turn`, `max_tokens`, `refusal`, `cancelled`, …), or the daemon's:
     /// `error`, `interrupted`.
     pub reason: String,
     /// The agent's JSON-RPC error (`{code, message, data?}`) where `reason` is `error`.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub error: Option<Value>,
     /// When.
     pub at: Timestamp,
@@ -107,6 +122,7 @@ pub struct LastEnd {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PendingApproval {
     /// Answers it, once. `null` for a reader that may not decide.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub nonce: Option<Nonce>,
     /// The row that shows the request.
     pub row_id: RowId,
@@ -160,6 +176,7 @@ pub struct ContextWindow {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ModelState {
     /// The id of the model in use.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub current: Option<String>,
     /// What the agent offers, verbatim.
     pub available: Value,
@@ -170,6 +187,7 @@ pub struct ModelState {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ModeState {
     /// The id of the mode in use.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub current: Option<String>,
     /// What the agent offers, verbatim.
     pub available: Value,
@@ -184,5 +202,6 @@ pub struct Command {
     /// What it does.
     pub description: String,
     /// What to type after it, if anything.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub hint: Option<String>,
 }
