@@ -1,4 +1,4 @@
-use crate::{CANCEL_GRACE, DEFAULT_AGENT, quirks};
+use crate::{CANCEL_GRACE, DEFAULT_AGENT, OWN_TURN_QUIET, TurnMark, quirks};
 use maestro_protocol::AgentKey;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -8,6 +8,10 @@ const CANCEL_GRACE_MS_MAX: u64 = 5_000;
 
 /// The longest quiet an entry may wait for after a load, in milliseconds. The handshake's bound holds all the same.
 const LOAD_DRAIN_MS_MAX: u64 = 10_000;
+
+/// The longest silence an entry may wait for before its agent's own turn is over, in milliseconds. Prompts are refused
+/// meanwhile, so a person should not have to wait for more.
+const OWN_TURN_QUIET_MS_MAX: u64 = 60_000;
 
 /// What is run to get an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +57,12 @@ pub struct AgentEntry {
     /// Quiet to wait for after the answer to `session/load`, in milliseconds; 0 where the whole history comes before
     /// the answer (CONTRACT §3.3).
     pub load_drain_ms: u64,
-    /// Whether it starts turns by itself when background work ends.
+    /// Whether it starts turns by itself when background work ends (CONTRACT §8.6).
     pub own_turns: bool,
+    /// With what it ends such a turn; `None` where only silence does.
+    pub own_turn_end: Option<TurnMark>,
+    /// The silence that ends such a turn all the same, in milliseconds.
+    pub own_turn_quiet_ms: u64,
     /// What becomes of overlapping permission requests.
     pub overlapping_approvals: Overlap,
 }
@@ -74,6 +82,8 @@ impl AgentEntry {
             cancel_grace_ms: u64::try_from(CANCEL_GRACE.as_millis()).unwrap_or(CANCEL_GRACE_MS_MAX),
             load_drain_ms: 0,
             own_turns: false,
+            own_turn_end: None,
+            own_turn_quiet_ms: u64::try_from(OWN_TURN_QUIET.as_millis()).unwrap_or(OWN_TURN_QUIET_MS_MAX),
             overlapping_approvals: Overlap::Wait,
         }
     }
@@ -110,6 +120,8 @@ pub struct AgentOverride {
     pub load_drain_ms: Option<u64>,
     /// Whether it starts turns by itself when background work ends.
     pub own_turns: Option<bool>,
+    /// The silence that ends such a turn, in milliseconds, at most 60000.
+    pub own_turn_quiet_ms: Option<u64>,
     /// What becomes of overlapping permission requests.
     pub overlapping_approvals: Option<Overlap>,
 }
@@ -220,6 +232,7 @@ impl AgentOverride {
         replace(&mut entry.cancel_grace_ms, self.cancel_grace_ms);
         replace(&mut entry.load_drain_ms, self.load_drain_ms);
         replace(&mut entry.own_turns, self.own_turns);
+        replace(&mut entry.own_turn_quiet_ms, self.own_turn_quiet_ms);
         replace(&mut entry.overlapping_approvals, self.overlapping_approvals);
         Ok(())
     }
@@ -232,6 +245,7 @@ impl AgentOverride {
         let times = [
             ("cancel_grace_ms", self.cancel_grace_ms, CANCEL_GRACE_MS_MAX),
             ("load_drain_ms", self.load_drain_ms, LOAD_DRAIN_MS_MAX),
+            ("own_turn_quiet_ms", self.own_turn_quiet_ms, OWN_TURN_QUIET_MS_MAX),
         ];
         for (field, value, max) in times {
             if let Some(value) = value.filter(|value| *value > max) {

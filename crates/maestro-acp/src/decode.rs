@@ -13,7 +13,7 @@ use serde_json::{Value, value::RawValue};
 
 mod keepable;
 pub(crate) mod notice;
-mod tolerant;
+pub(crate) mod tolerant;
 
 /// The parts of a JSON-RPC message, not interpreted. A part that is there twice makes a message that is none.
 #[derive(Deserialize)]

@@ -22,6 +22,7 @@ mod framing;
 mod handshake;
 mod outbox;
 pub mod outgoing;
+mod own_turns;
 mod quirks;
 mod reader;
 mod stderr;
@@ -33,6 +34,7 @@ pub use decode::decode;
 pub use frame::{AUTH_REQUIRED, Frame, PermissionRequest, RawId, RpcError, UpdateClass};
 pub use handshake::{HandshakeError, ModeRefused, ModeWish, Opened, Phase, SessionOpen, open};
 pub use outbox::{Outbox, OutboxEnd, SendError};
+pub use own_turns::{Stir, TurnMark, stir};
 pub use reader::{Batch, ReaderEnd, read_frames};
 pub use stderr::StderrTail;
 
@@ -53,6 +55,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long a cancelled turn may take to settle where its agent's entry says nothing else (CONTRACT §8.3).
 pub const CANCEL_GRACE: Duration = Duration::from_millis(500);
+
+/// The silence that ends an agent's own turn where its entry says nothing else (CONTRACT §8.6).
+pub const OWN_TURN_QUIET: Duration = Duration::from_secs(10);
 
 /// The longest line of an agent that is read; a longer one becomes a notice (CONTRACT §4.5).
 pub const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;

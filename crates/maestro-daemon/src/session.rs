@@ -9,6 +9,8 @@ mod handle;
 mod journal;
 mod lines;
 mod opening;
+mod own_turns;
+mod own_work;
 mod publish;
 mod start;
 mod starting;

@@ -141,6 +141,10 @@ impl StateFold {
     pub fn open_turn(&self) -> Option<Origin> {
         self.turn.origin.filter(|_| self.turn.active)
     }
+    /// Whether a tool call is open.
+    pub fn has_open_call(&self) -> bool {
+        !self.turn.active_tool_calls.is_empty()
+    }
     /// The approvals whose outcome is not in the log, oldest first.
     pub fn unsettled_approvals(&self) -> &[RowId] {
         &self.unsettled_approvals

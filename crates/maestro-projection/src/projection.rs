@@ -94,6 +94,11 @@ impl Projection {
         self.fold.open_turn()
     }
 
+    /// Whether a tool call is open (CONTRACT §4.3).
+    pub fn has_open_call(&self) -> bool {
+        self.fold.has_open_call()
+    }
+
     /// The approvals whose outcome is not in the log, oldest first (CONTRACT §10.5).
     pub fn unsettled_approvals(&self) -> Vec<RowId> {
         self.fold.unsettled_approvals().to_vec()

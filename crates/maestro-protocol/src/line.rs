@@ -117,7 +117,7 @@ pub enum TurnLine {
     Ended {
         /// Who had begun it.
         origin: Origin,
-        /// The agent's stop reason verbatim, or `error`, or `interrupted`.
+        /// The agent's stop reason verbatim, or `error`, `interrupted`, or `quiet`.
         reason: String,
         /// The JSON-RPC error, where `reason` is `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]

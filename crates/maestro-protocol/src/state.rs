@@ -108,7 +108,7 @@ pub struct LastEnd {
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub turn_id: Option<String>,
     /// The agent's stop reason verbatim (`end_turn`, `max_tokens`, `refusal`, `cancelled`, …), or the daemon's:
-    /// `error`, `interrupted`.
+    /// `error`, `interrupted`, `quiet`.
     pub reason: String,
     /// The agent's JSON-RPC error (`{code, message, data?}`) where `reason` is `error`.
     #[cfg_attr(feature = "schema", schema(required = true))]

@@ -80,6 +80,7 @@ fn an_override_replaces_what_it_names() {
         name = "Mine"
         env_names = ["MINE_*", "TOKEN"]
         own_turns = true
+        own_turn_quiet_ms = 60000
         "#,
     )
     .unwrap();
@@ -95,6 +96,7 @@ fn an_override_replaces_what_it_names() {
     let mine = table.iter().last().unwrap();
     assert_eq!((mine.key.as_str(), mine.name.as_str(), mine.cancel_grace_ms), ("mine", "Mine", 500));
     assert_eq!((mine.own_turns, mine.env_names.len(), mine.args.len()), (true, 2, 1));
+    assert_eq!((mine.own_turn_quiet_ms, gemini.own_turn_quiet_ms), (60_000, 10_000));
 }
 
 #[test]
@@ -110,6 +112,7 @@ fn an_override_that_cannot_be_used_says_why() {
     check("[new]\nprogram = \"\"", "`program` must name what to run");
     check("[gemini]\ncancel_grace_ms = 5001", "`cancel_grace_ms` is 5001 ms; at most 5000 ms");
     check("[gemini]\nload_drain_ms = 10001", "`load_drain_ms` is 10001 ms; at most 10000 ms");
+    check("[qwen]\nown_turn_quiet_ms = 60001", "`own_turn_quiet_ms` is 60001 ms; at most 60000 ms");
     check("[demo]\nprogram = \"x\"", "the demo agent is built in");
     check("[demo]\nargs = []", "the demo agent is built in");
     check("[gemini]\nprogramm = \"x\"", "unknown field `programm`");

@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 const INTERNAL_ERROR: i64 = -32603;
 
 /// The text at `pointer`, if there is one.
-pub(super) fn text_at(value: &Value, pointer: &str) -> Option<String> {
+pub(crate) fn text_at(value: &Value, pointer: &str) -> Option<String> {
     value.pointer(pointer)?.as_str().map(str::to_owned)
 }
 

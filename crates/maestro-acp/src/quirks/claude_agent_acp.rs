@@ -1,8 +1,9 @@
 use super::{CLAUDE_ENV_NAMES, names};
-use crate::AgentEntry;
+use crate::{AgentEntry, TurnMark};
 
 /// Claude Code by the adapter of the protocol's own project. It starts in mode `auto`, where Claude itself decides
 /// what to ask, unless the person's settings say otherwise; it starts turns when background work ends.
+/// Each of its turns ends with a usage update that names who had begun it.
 pub(super) fn entry() -> AgentEntry {
     AgentEntry {
         env_names: names(&CLAUDE_ENV_NAMES),
@@ -10,6 +11,11 @@ pub(super) fn entry() -> AgentEntry {
         sign_in: Some("claude-agent-acp --cli /login".into()),
         asking_mode: Some("default".into()),
         own_turns: true,
+        own_turn_end: Some(TurnMark::Update {
+            kind: "usage_update",
+            pointer: "/_meta/_claude~1origin/kind",
+            unless: "human",
+        }),
         ..AgentEntry::built_in("claude-agent-acp", "Claude Agent", "claude-agent-acp")
     }
 }

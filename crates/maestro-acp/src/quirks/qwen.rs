@@ -1,8 +1,8 @@
 use super::names;
-use crate::AgentEntry;
+use crate::{AgentEntry, TurnMark};
 
 /// Qwen Code. It starts in mode `auto`, where a model decides what to ask; it starts turns when background work
-/// ends.
+/// ends, and frames them with a request and a notification outside of the protocol.
 pub(super) fn entry() -> AgentEntry {
     AgentEntry {
         args: vec!["--acp".into()],
@@ -12,6 +12,7 @@ pub(super) fn entry() -> AgentEntry {
         sign_in: Some("qwen".into()),
         asking_mode: Some("default".into()),
         own_turns: true,
+        own_turn_end: Some(TurnMark::Notification("_qwencode/end_turn")),
         ..AgentEntry::built_in("qwen", "Qwen Code", "qwen")
     }
 }

@@ -9,6 +9,7 @@ use crate::{
             COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX,
         },
         journal::Journal,
+        own_turns::OwnTurns,
         starting::{Agent, StartOutcome},
         stored::{Ledger, StoredSession},
         turn::Turn,
@@ -82,6 +83,9 @@ enum Input {
     Started(StartOutcome),
     Flushed(Result<(), Poisoned>, AfterFlush),
     GraceOver,
+    /// The agent was silent for long in a turn of its own.
+    Quiet,
+    HushOver,
     Retry,
     Command(Command),
     IdleOver,
@@ -106,6 +110,7 @@ pub(crate) struct SessionActor {
     pub(super) held: VecDeque<(Vec<Value>, Reply<()>)>,
     /// When a cancelled turn that did not settle becomes a death.
     pub(super) grace: Option<Instant>,
+    pub(super) own_turns: OwnTurns,
     /// Decisions in the log that the agent was not told yet: the request and its option, or none for `cancelled`.
     pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
@@ -212,6 +217,7 @@ impl SessionActor {
             after_flush: FuturesOrdered::new(),
             held: VecDeque::new(),
             grace: None,
+            own_turns: OwnTurns::none(Instant::now()),
             deciding: Vec::new(),
             backlog: VecDeque::new(),
             stalled: false,
@@ -254,6 +260,7 @@ impl SessionActor {
         let (grace, stalled) = (self.grace, !self.backlog.is_empty());
         let retry = stalled || self.approvals.next_waiting().is_some();
         let paused = stalled || self.is_agent_deaf();
+        let (quiet, hush) = (self.quiet_end(), self.hush_end());
         let lanes = &mut self.lanes;
         tokio::select! {
             biased;
@@ -261,6 +268,8 @@ impl SessionActor {
             input = agent_input(&mut self.phase, paused) => input,
             Some((result, after)) = self.after_flush.next() => Input::Flushed(result, after),
             () = sleep_until(grace) => Input::GraceOver,
+            () = sleep_until(hush) => Input::HushOver,
+            () = sleep_until(quiet) => Input::Quiet,
             () = tokio::time::sleep(RETRY), if retry => Input::Retry,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
@@ -289,6 +298,8 @@ impl SessionActor {
             Input::Started(outcome) => self.on_started(outcome).await,
             Input::Flushed(result, after) => self.on_flushed(result, after).await,
             Input::GraceOver => self.on_grace_over().await,
+            Input::Quiet => self.on_quiet(),
+            Input::HushOver => self.on_hush_over(),
             Input::Retry => self.on_retry().await,
             Input::Command(command) => self.on_command(command).await,
             Input::IdleOver => return !self.lanes.close_if_empty(),
@@ -308,6 +319,9 @@ impl SessionActor {
         }
         if self.grace.is_some_and(|deadline| deadline <= Instant::now()) {
             self.on_grace_over().await;
+        }
+        if self.hush_end().is_some_and(|end| end <= Instant::now()) {
+            self.on_hush_over();
         }
         for _ in 0..COMMANDS_PER_BATCH {
             let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv())

@@ -89,6 +89,11 @@ impl Approvals {
         self.live.as_ref()
     }
 
+    /// Whether the agent waits for an answer to anything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.live.is_some() || !self.waiting.is_empty()
+    }
+
     /// The request that goes live next, without taking it.
     pub(crate) fn next_waiting(&self) -> Option<&PermissionRequest> {
         if self.live.is_none() { self.waiting.front() } else { None }

@@ -149,6 +149,9 @@ impl SessionActor {
         if effects.contains(&TurnEffect::StartGrace) {
             self.grace = self.grace_end();
         }
+        if effects.contains(&TurnEffect::StartHush) {
+            self.own_turns.hush(Instant::now());
+        }
         if log.is_err() {
             answer(reply, Err(SessionError::LogUnwritable));
             return self.die_of_log().await;
@@ -254,6 +257,7 @@ impl SessionActor {
             Ok(_) => {
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
                 let request = live.request.id;
+                self.own_turns.hear(Instant::now());
                 self.deciding.push((request.clone(), option_id));
                 self.after_flush(AfterFlush::Answer { request, reply: Some(reply) });
                 self.promote();
@@ -340,7 +344,7 @@ impl SessionActor {
 
     /// Lets the prompts that waited for the settle try again; the first gets the turn.
     pub(super) async fn release_held(&mut self) {
-        if self.turn == Turn::Cancelling {
+        if self.turn.is_settling() {
             return;
         }
         for (content, reply) in std::mem::take(&mut self.held) {

@@ -5,7 +5,7 @@ use crate::session::{
     approvals::{Admission, Live, Withdrawn},
     journal::Urgency,
     lines,
-    turn::{Turn, TurnInput},
+    turn::{Turn, TurnEffect, TurnInput},
 };
 use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, SendError, outgoing};
 use maestro_log::AppendError;
@@ -64,6 +64,7 @@ impl SessionActor {
 
     /// Appends, then acts. When it fails nothing of the frame has happened, so that it can be tried again.
     fn on_frame(&mut self, frame: &Frame) -> Result<(), AppendError> {
+        self.before_frame(frame)?;
         match frame {
             Frame::Update { params, .. } => {
                 self.journal.append(params, Urgency::Stream)?;
@@ -89,13 +90,14 @@ impl SessionActor {
                 tracing::debug!(session.id = %self.stored.id(), "The agent answered something that was not asked");
             }
         }
+        self.after_frame(frame);
         Ok(())
     }
 
     /// A request that crossed the cancel of its turn is withdrawn like those that were open then: its agent waits for
     /// that answer before it settles.
     fn on_permission_request(&mut self, request: &PermissionRequest) -> Result<(), AppendError> {
-        if self.turn == Turn::Cancelling {
+        if self.turn.is_settling() {
             self.send(outgoing::permission_cancelled(&request.id));
             return Ok(());
         }
@@ -164,15 +166,21 @@ impl SessionActor {
     /// The agent answered the open prompt.
     fn on_answered(&mut self, result: &Result<Box<RawValue>, RpcError>) -> Result<(), AppendError> {
         let (next, effects) = self.turn.on(TurnInput::Answered);
-        if effects.contains(&super::turn::TurnEffect::AppendEndedAsAnswered) {
+        let mut cancelled = self.turn == Turn::Cancelling;
+        if effects.contains(&TurnEffect::AppendEndedAsAnswered) {
             let at = self.around.sources.clock.now();
-            self.journal.append_envelope(&Envelope::Turn(turn_ended(result, at)))?;
+            let ended = turn_ended(result, at);
+            cancelled = matches!(&ended, TurnLine::Ended { reason, .. } if reason == "cancelled");
+            self.journal.append_envelope(&Envelope::Turn(ended))?;
             self.tell_sign_in(result);
             self.after_flush_quietly();
         }
         self.turn = next;
         self.prompt_request = None;
         self.grace = None;
+        if cancelled {
+            self.own_turns.hush(tokio::time::Instant::now());
+        }
         Ok(())
     }
 

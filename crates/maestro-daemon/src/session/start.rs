@@ -158,6 +158,7 @@ impl SessionActor {
         self.turn = Turn::Idle;
         let loaded = agent.loaded;
         self.phase = Phase::Running(agent);
+        self.watch_own_turns();
         match self.record_opening(&opened, loaded) {
             Ok(()) => {
                 for frame in opened.kept {

@@ -14,6 +14,10 @@ pub(crate) enum Turn {
     Dispatched,
     /// Over for clients; the agent has yet to answer the prompt.
     Cancelling,
+    /// The agent works although nobody asked it anything (CONTRACT §8.6).
+    Own,
+    /// Such work was cancelled; what the agent still says of it is let pass before the next prompt.
+    Withdrawing,
     /// The session is dead.
     Dead,
 }
@@ -31,6 +35,14 @@ pub(crate) enum TurnInput {
     Cancel,
     /// The cancel grace is over.
     GraceOver,
+    /// The agent begins to work by itself.
+    Stirs,
+    /// The agent marks the end of its own turn.
+    Marked,
+    /// The agent has been silent for long in its own turn.
+    Quiet,
+    /// The hush after a cancel is over.
+    HushOver,
     /// The session ends for another reason.
     End,
 }
@@ -40,6 +52,12 @@ pub(crate) enum TurnInput {
 pub(crate) enum TurnEffect {
     /// Append the turn's first lines and flush.
     AppendStarted,
+    /// Append the start of a turn of the agent's own.
+    AppendStartedByAgent,
+    /// Append its end as the agent marked it.
+    AppendEndedAsMarked,
+    /// Append its end as told by silence.
+    AppendEndedAsQuiet,
     /// Send the prompt to the agent.
     Dispatch,
     /// Append the turn's end with the agent's answer.
@@ -52,7 +70,9 @@ pub(crate) enum TurnEffect {
     SendCancel,
     /// Start the clock of the cancel grace.
     StartGrace,
-    /// Stop it and let the prompts that waited for the settle try again.
+    /// Start the clock of the hush.
+    StartHush,
+    /// Stop the clock of the grace and let the prompts that waited for the settle try again.
     Settle,
     /// Let the prompt wait for the settle.
     HoldPrompt,
@@ -69,8 +89,8 @@ impl Turn {
         use TurnInput as I;
         match (self, input) {
             (Self::Idle, I::Prompt) => (Self::Committing, &[E::AppendStarted]),
-            (Self::Committing | Self::Dispatched, I::Prompt) => (self, &[E::RefusePrompt]),
-            (Self::Cancelling, I::Prompt) => (self, &[E::HoldPrompt]),
+            (Self::Committing | Self::Dispatched | Self::Own, I::Prompt) => (self, &[E::RefusePrompt]),
+            (Self::Cancelling | Self::Withdrawing, I::Prompt) => (self, &[E::HoldPrompt]),
 
             (Self::Committing, I::Flushed) => (Self::Dispatched, &[E::Dispatch]),
 
@@ -85,20 +105,48 @@ impl Turn {
 
             (Self::Cancelling, I::GraceOver) => (Self::Dead, &[E::Die]),
 
-            (Self::Committing | Self::Dispatched, I::End) => (Self::Dead, &[E::AppendEndedAsInterrupted]),
-            (Self::Idle | Self::Cancelling, I::End) => (Self::Dead, &[]),
+            (Self::Idle, I::Stirs) => (Self::Own, &[E::AppendStartedByAgent]),
+            (Self::Own, I::Marked) => (Self::Idle, &[E::AppendEndedAsMarked]),
+            (Self::Own, I::Quiet) => (Self::Idle, &[E::AppendEndedAsQuiet]),
+            // No prompt is open, so there is no answer that must come, and nothing to die of.
+            (Self::Own, I::Cancel) => {
+                (Self::Withdrawing, &[E::AppendEndedAsCancelled, E::SendCancel, E::StartHush])
+            }
+            (Self::Withdrawing, I::Marked | I::HushOver) => (Self::Idle, &[E::Settle]),
+
+            (Self::Committing | Self::Dispatched | Self::Own, I::End) => {
+                (Self::Dead, &[E::AppendEndedAsInterrupted])
+            }
+            (Self::Idle | Self::Cancelling | Self::Withdrawing, I::End) => (Self::Dead, &[]),
 
             (Self::Dead, _)
-            | (Self::Idle, I::Flushed | I::Answered | I::Cancel | I::GraceOver)
+            | (
+                Self::Idle,
+                I::Flushed | I::Answered | I::Cancel | I::GraceOver | I::Marked | I::Quiet | I::HushOver,
+            )
             | (Self::Committing, I::Answered | I::GraceOver)
             | (Self::Dispatched, I::Flushed | I::GraceOver)
-            | (Self::Cancelling, I::Flushed | I::Cancel) => (self, &[]),
+            | (Self::Cancelling, I::Flushed | I::Cancel)
+            | (
+                Self::Committing | Self::Dispatched | Self::Cancelling,
+                I::Stirs | I::Marked | I::Quiet | I::HushOver,
+            )
+            | (Self::Own, I::Flushed | I::Answered | I::GraceOver | I::Stirs | I::HushOver)
+            | (
+                Self::Withdrawing,
+                I::Flushed | I::Answered | I::Cancel | I::GraceOver | I::Stirs | I::Quiet,
+            ) => (self, &[]),
         }
     }
 
     /// Whether clients see an active turn.
     pub(crate) fn is_active(self) -> bool {
-        matches!(self, Self::Committing | Self::Dispatched)
+        matches!(self, Self::Committing | Self::Dispatched | Self::Own)
+    }
+
+    /// Whether a cancelled turn still settles with the agent: prompts wait, and what it asks crossed the cancel.
+    pub(crate) fn is_settling(self) -> bool {
+        matches!(self, Self::Cancelling | Self::Withdrawing)
     }
 }
 
@@ -156,14 +204,39 @@ mod tests {
         check(&[Prompt, Cancel, Flushed], Turn::Idle, &[AppendStarted, AppendEndedAsCancelled]);
     }
 
+    #[test]
+    fn a_turn_of_the_agents_own_ends_by_its_mark_by_silence_or_by_a_cancel() {
+        use TurnEffect::*;
+        use TurnInput::*;
+        check(&[Stirs, Stirs, Marked], Turn::Idle, &[AppendStartedByAgent, AppendEndedAsMarked]);
+        check(&[Stirs, Quiet, Quiet], Turn::Idle, &[AppendStartedByAgent, AppendEndedAsQuiet]);
+        check(&[Stirs, Prompt], Turn::Own, &[AppendStartedByAgent, RefusePrompt]);
+        let cancelled = [AppendStartedByAgent, AppendEndedAsCancelled, SendCancel, StartHush];
+        check(&[Stirs, Cancel, Stirs, Cancel], Turn::Withdrawing, &cancelled);
+        check(&[Stirs, Cancel, Prompt], Turn::Withdrawing, &[&cancelled[..], &[HoldPrompt]].concat());
+        check(&[Stirs, Cancel, HushOver], Turn::Idle, &[&cancelled[..], &[Settle]].concat());
+        check(&[Stirs, Cancel, Marked, HushOver], Turn::Idle, &[&cancelled[..], &[Settle]].concat());
+        check(&[Stirs, Cancel, GraceOver], Turn::Withdrawing, &cancelled);
+    }
+
+    #[test]
+    fn what_comes_in_a_persons_turn_opens_no_other() {
+        use TurnEffect::*;
+        use TurnInput::*;
+        check(&[Prompt, Stirs, Flushed, Stirs, Marked, Quiet], Turn::Dispatched, &[AppendStarted, Dispatch]);
+    }
+
     fn any_input() -> impl Strategy<Value = TurnInput> {
         use TurnInput::*;
-        prop::sample::select(vec![Prompt, Flushed, Answered, Cancel, GraceOver, End])
+        prop::sample::select(vec![
+            Prompt, Flushed, Answered, Cancel, GraceOver, Stirs, Marked, Quiet, HushOver, End,
+        ])
     }
 
     proptest! {
-        /// Whatever happens in whatever order: never two prompts open with the agent, every started turn ends exactly
-        /// once, nothing is dispatched before it was appended, and nothing follows a death.
+        /// Whatever happens in whatever order: never two turns and never two prompts open with the agent, none while a
+        /// turn of its own is open, every started turn ends exactly once, nothing is dispatched before it was appended,
+        /// only a prompt without its answer is a death, and nothing follows a death.
         #[test]
         fn the_invariants_hold(inputs in prop::collection::vec(any_input(), 0..64)) {
             let (mut turn, mut open_with_agent, mut open_for_clients, mut appended, mut dead) =
@@ -180,9 +253,17 @@ mod tests {
                             appended = true;
                             open_for_clients += 1;
                         }
+                        TurnEffect::AppendStartedByAgent => {
+                            prop_assert_eq!(open_with_agent, 0);
+                            open_for_clients += 1;
+                        }
                         TurnEffect::Dispatch => {
-                            prop_assert!(std::mem::take(&mut appended));
+                            prop_assert!(std::mem::take(&mut appended) && turn != Turn::Own);
                             open_with_agent += 1;
+                        }
+                        TurnEffect::AppendEndedAsMarked | TurnEffect::AppendEndedAsQuiet => {
+                            prop_assert!(turn == Turn::Own && open_for_clients == 1);
+                            open_for_clients -= 1;
                         }
                         TurnEffect::AppendEndedAsAnswered
                         | TurnEffect::AppendEndedAsCancelled
@@ -191,9 +272,13 @@ mod tests {
                             prop_assert!(open_for_clients == 1);
                             open_for_clients -= 1;
                         }
-                        TurnEffect::Die => dead = true,
+                        TurnEffect::Die => {
+                            prop_assert_eq!(open_with_agent, 1);
+                            dead = true;
+                        }
                         TurnEffect::SendCancel
                         | TurnEffect::StartGrace
+                        | TurnEffect::StartHush
                         | TurnEffect::Settle
                         | TurnEffect::HoldPrompt
                         | TurnEffect::RefusePrompt => {}

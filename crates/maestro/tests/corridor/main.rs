@@ -2,6 +2,7 @@
 
 mod approvals;
 mod faults;
+mod own_turns;
 mod peers;
 mod processes;
 mod races;

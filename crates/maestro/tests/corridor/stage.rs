@@ -41,9 +41,14 @@ impl Stage {
     }
 
     pub(crate) async fn with(builder: DaemonBuilder) -> Result<Self, Box<dyn Error>> {
+        Self::of(AGENT, builder, json!({})).await
+    }
+
+    /// A session of the agent with this key, with further fields of its creation.
+    pub(crate) async fn of(agent: &str, builder: DaemonBuilder, more: Value) -> Result<Self, Box<dyn Error>> {
         let daemon = builder.start()?;
         let door = daemon.door();
-        let id = door.create_session(AGENT, &daemon.work(), json!({})).await?.id.to_string();
+        let id = door.create_session(agent, &daemon.work(), more).await?.id.to_string();
         door.running(&id, LIMIT).await?;
         let watch = Watch::open(&door, &id).await?;
         Ok(Self { daemon, door, id, watch })
