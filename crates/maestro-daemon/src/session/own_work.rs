@@ -93,12 +93,10 @@ impl SessionActor {
         self.own_turns.hush_end().filter(|_| !effects.is_empty())
     }
 
-    /// Begins to watch for turns of this agent's own. What it sends of its opening opens none.
+    /// Begins to watch for turns of this agent's own.
     pub(super) fn watch_own_turns(&mut self) {
         if let Phase::Running(agent) = &self.phase {
-            let now = Instant::now();
-            self.own_turns = OwnTurns::new(&agent.entry, now);
-            self.own_turns.hush(now);
+            self.own_turns = OwnTurns::new(&agent.entry, Instant::now());
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     session::{
         actor::{AfterFlush, Phase, SessionActor},
         approvals::Approvals,
+        own_turns::OwnTurns,
         starting::{Agent, StartOutcome, StartPlan, start},
         turn::Turn,
     },
@@ -16,7 +17,7 @@ use maestro_protocol::{
     EndReason, Envelope, NoticeLine, NoticeReason, SessionLine, SessionLineEvent, Status, SummaryLine,
 };
 use std::path::PathBuf;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Why an agent is started.
@@ -158,12 +159,14 @@ impl SessionActor {
         self.turn = Turn::Idle;
         let loaded = agent.loaded;
         self.phase = Phase::Running(agent);
-        self.watch_own_turns();
+        self.own_turns = OwnTurns::none(Instant::now());
         match self.record_opening(&opened, loaded) {
             Ok(()) => {
                 for frame in opened.kept {
                     self.on_frame_or_backlog(frame).await;
                 }
+                // What belongs to the opening has opened no turn; what comes now may.
+                self.watch_own_turns();
                 let id = self.stored.id();
                 tracing::info!(session.id = %id, "Session `{id}` runs");
             }

@@ -94,7 +94,7 @@ async fn a_turn_of_the_agents_own_ends_at_the_agents_mark() -> Outcome {
         let go = place.path().join("go");
         let script = later(&go, |steps| {
             let between = steps.thought("hm").update(usage("human")).chunk_of("m2", "it ended");
-            between.note("not yet").send(mark)
+            between.send(mark)
         });
         let script = script.on_prompt(Steps::end_turn);
         let daemon = TestDaemon::builder(env!("CARGO_BIN_EXE_maestro")).scripted(agent, script);
@@ -104,7 +104,6 @@ async fn a_turn_of_the_agents_own_ends_at_the_agents_mark() -> Outcome {
         let mut stage = Stage::of(agent, daemon, json!({})).await?;
         stage.turn("go").await?;
         std::fs::write(&go, "")?;
-        stage.own_turn().await?;
         assert_eq!(stage.watch.turn_end(LIMIT).await?, "end_turn", "{agent}");
         assert!(stage.watch.text("agent").contains("it ended"), "{agent}");
         assert_eq!(stage.turn_lines()?, with_persons(&["agent started", "agent ended end_turn"]), "{agent}");
