@@ -95,7 +95,9 @@ impl Turn {
             (Self::Committing, I::Flushed) => (Self::Dispatched, &[E::Dispatch]),
 
             (Self::Dispatched, I::Answered) => (Self::Idle, &[E::AppendEndedAsAnswered]),
-            (Self::Cancelling, I::Answered) => (Self::Idle, &[E::Settle]),
+            (Self::Cancelling, I::Answered) | (Self::Withdrawing, I::Marked | I::HushOver) => {
+                (Self::Idle, &[E::Settle])
+            }
 
             // Nothing was sent yet, so there is nothing to settle.
             (Self::Committing, I::Cancel) => (Self::Idle, &[E::AppendEndedAsCancelled]),
@@ -112,7 +114,6 @@ impl Turn {
             (Self::Own, I::Cancel) => {
                 (Self::Withdrawing, &[E::AppendEndedAsCancelled, E::SendCancel, E::StartHush])
             }
-            (Self::Withdrawing, I::Marked | I::HushOver) => (Self::Idle, &[E::Settle]),
 
             (Self::Committing | Self::Dispatched | Self::Own, I::End) => {
                 (Self::Dead, &[E::AppendEndedAsInterrupted])
