@@ -71,10 +71,17 @@ impl Connection {
         &self.outbox
     }
 
+    /// The request that `message` builds for an id nobody used before, and the id. It is not sent: for a sender that
+    /// keeps what finds no room in the outbox.
+    pub fn prepare(&mut self, message: impl FnOnce(u64) -> Vec<u8>) -> (u64, Vec<u8>) {
+        self.last_id += 1;
+        (self.last_id, message(self.last_id))
+    }
+
     /// Sends the request that `message` builds for an id nobody used before, and returns the id.
     pub fn request(&mut self, message: impl FnOnce(u64) -> Vec<u8>) -> Result<u64, SendError> {
-        self.last_id += 1;
-        self.outbox.send(message(self.last_id))?;
-        Ok(self.last_id)
+        let (id, message) = self.prepare(message);
+        self.outbox.send(message)?;
+        Ok(id)
     }
 }

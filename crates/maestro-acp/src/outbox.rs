@@ -64,6 +64,18 @@ impl Outbox {
         })
     }
 
+    /// Whether a message would be taken now, or be refused because the outbox ended. Only the one who sends may rely on
+    /// it.
+    pub fn has_room(&self) -> bool {
+        self.messages.capacity() > 0 || self.messages.is_closed()
+    }
+
+    /// Waits until [`Self::has_room`], which is at most as long as the agent may take to read one message.
+    pub async fn room(&self) {
+        // An error says that the outbox has ended: then there is nothing to wait for either.
+        drop(self.messages.reserve().await);
+    }
+
     /// Takes one message for the agent, waiting for room as long as the agent may take to read one: for answers to
     /// an agent that asks more at once than may wait here.
     pub async fn send_when_free(&self, message: Vec<u8>) -> Result<(), SendError> {

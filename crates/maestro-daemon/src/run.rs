@@ -13,6 +13,7 @@ use maestro_log::{
 };
 use maestro_process::{GuardProgram, ProcessDefaults, SpawnRecord, Spawner, StartError};
 use maestro_protocol::{SessionId, Timestamp};
+use rustix::process::Signal;
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
@@ -126,6 +127,9 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     let step = |step| move |source| ServeError::Step { step, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(step("listening to SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(step("listening to SIGINT"))?;
+    // A write beyond a limit on the length of files is then an error like that of a full disk, and not the end.
+    let _beyond_limit =
+        signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(step("taking SIGXFSZ"))?;
     let committer = Committer::start().map_err(|source| ServeError::Committer { source })?;
     let spawner = GuardProgram::this_executable()
         .and_then(|guard| Spawner::start(guard, config.defaults))

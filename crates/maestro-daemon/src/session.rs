@@ -5,15 +5,18 @@ mod approvals;
 mod commands;
 mod ending;
 mod frames;
+mod grace;
 mod handle;
 mod journal;
 mod lines;
 mod opening;
+mod owed;
 mod own_turns;
 mod own_work;
 mod publish;
 mod start;
 mod starting;
+mod storage;
 mod stored;
 mod turn;
 

@@ -16,6 +16,7 @@ use crate::{
 };
 use maestro_protocol::Cursor;
 use std::{
+    collections::VecDeque,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -36,8 +37,8 @@ pub struct SessionLog {
     tail: u64,
     buffer: Vec<u8>,
     index: Index,
-    /// The newest line, until it is indexed.
-    unindexed: Option<(Cursor, Place)>,
+    /// The lines of the newest write that are not indexed yet, in order.
+    unindexed: VecDeque<(Cursor, Place)>,
 }
 
 /// Why a line was not appended. Except for [`AppendError::Lost`] the log is as it was and may be tried again.
@@ -77,19 +78,23 @@ impl SessionLog {
     /// Appends a line, given without its newline, and returns its cursor. When this returns `Ok` readers see the line;
     /// it survives a loss of power only after a [`flush`](Self::flush) (CONTRACT §5.3).
     pub fn append(&mut self, line: &[u8]) -> Result<Cursor, AppendError> {
-        if line.contains(&b'\n') {
+        self.append_all(&[line])
+    }
+
+    /// Appends lines that belong together, each given without its newline, in one write, and returns the cursor of the
+    /// last: after an error none of them is there, and no reader ever sees some without the others. A process that is
+    /// killed inside the write may leave the first of them. Without lines nothing happens.
+    pub fn append_all(&mut self, lines: &[&[u8]]) -> Result<Cursor, AppendError> {
+        if lines.iter().any(|line| line.contains(&b'\n')) {
             return Err(AppendError::NotOneLine { path: self.path().into() });
         }
         if let Some(poisoned) = self.shared.poisoned() {
             return Err(AppendError::Lost(poisoned));
         }
-        self.buffer.clear();
-        if self.tail > self.shared.good_len() {
-            self.buffer.push(b'\n');
+        if lines.is_empty() {
+            return Ok(self.cursor);
         }
-        let offset = self.tail + self.buffer.len() as u64;
-        self.buffer.extend_from_slice(line);
-        self.buffer.push(b'\n');
+        let places = self.lay_out(lines);
         let written = self.shared.write_all_at(&self.buffer, self.tail);
         let end = self.tail + self.buffer.len() as u64;
         self.buffer.clear();
@@ -97,19 +102,37 @@ impl SessionLog {
         written.map_err(|source| self.roll_back(source))?;
         self.tail = end;
         self.shared.publish(end);
-        self.cursor += 1;
-        if let Some((wanted, _)) = self.unindexed.replace((self.cursor, Place::of(offset, line))) {
-            self.index.stop(IndexError::OutOfOrder { wanted, given: self.cursor });
+        if let Some((wanted, _)) = self.unindexed.front() {
+            self.index.stop(IndexError::OutOfOrder { wanted: *wanted, given: self.cursor + 1 });
+        }
+        for place in places {
+            self.cursor += 1;
+            self.unindexed.push_back((self.cursor, place));
         }
         Ok(self.cursor)
     }
 
-    /// Records which rows the newest line touched. Every line is indexed before the next is appended, with no touches if
-    /// it touched nothing; otherwise the index stops, and is rebuilt when the log is opened next. The log goes on in
-    /// any case.
+    /// Puts the lines into the buffer as they go into the file, and says where each will be.
+    fn lay_out(&mut self, lines: &[&[u8]]) -> Vec<Place> {
+        self.buffer.clear();
+        if self.tail > self.shared.good_len() {
+            self.buffer.push(b'\n');
+        }
+        let mut places = Vec::with_capacity(lines.len());
+        for line in lines {
+            places.push(Place::of(self.tail + self.buffer.len() as u64, line));
+            self.buffer.extend_from_slice(line);
+            self.buffer.push(b'\n');
+        }
+        places
+    }
+
+    /// Records which rows a line touched. All lines of a write are indexed, in order, before the next write, with no
+    /// touches if they touched nothing; otherwise the index stops, and is rebuilt when the log is opened next. The log
+    /// goes on in any case.
     pub fn index(&mut self, cursor: Cursor, touches: &[Touch]) -> Result<(), IndexError> {
-        match self.unindexed.take() {
-            Some((newest, place)) if newest == cursor => self.index.push(&place, touches),
+        match self.unindexed.pop_front() {
+            Some((next, place)) if next == cursor => self.index.push(&place, touches),
             _ => {
                 self.index.stop(IndexError::OutOfOrder { wanted: self.cursor, given: cursor });
                 Err(self.index.reason())

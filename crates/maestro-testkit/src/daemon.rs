@@ -66,6 +66,7 @@ pub struct DaemonBuilder {
     agents: toml::Table,
     settings: toml::Table,
     environment: BTreeMap<String, String>,
+    below: Vec<String>,
 }
 
 impl DaemonBuilder {
@@ -97,6 +98,14 @@ impl DaemonBuilder {
         self
     }
 
+    /// Starts the daemon through another program, which is given the daemon's command line after its own and must end
+    /// in `exec`, so that its pid is the daemon's.
+    #[must_use]
+    pub fn below(mut self, command: &[&str]) -> Self {
+        self.below = command.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
     /// Makes the place, writes `config.toml`, starts the daemon and waits until it is ready.
     pub fn start(self) -> Result<TestDaemon, StartError> {
         let mut daemon = self.prepare()?;
@@ -122,7 +131,8 @@ impl DaemonBuilder {
         }
         let config = toml::to_string(&self.settings).map_err(StartError::Configuration)?;
         fs::write(place.path().join("data/config.toml"), config).map_err(StartError::Place)?;
-        Ok(TestDaemon { program: self.program, environment: self.environment, child: None, starts: 0, place })
+        let Self { program, environment, below, .. } = self;
+        Ok(TestDaemon { program, environment, below, child: None, starts: 0, place })
     }
 }
 
@@ -147,6 +157,7 @@ fn script_path(place: &Path, key: &str) -> PathBuf {
 pub struct TestDaemon {
     program: PathBuf,
     environment: BTreeMap<String, String>,
+    below: Vec<String>,
     child: Option<Child>,
     starts: u32,
     place: TempDir,
@@ -161,6 +172,7 @@ impl TestDaemon {
             agents: toml::Table::new(),
             settings: toml::Table::new(),
             environment: BTreeMap::new(),
+            below: Vec::new(),
         }
     }
 
@@ -226,7 +238,18 @@ impl TestDaemon {
     /// A command of the same program with the same cleared environment, for `maestro ls` and the like. The data
     /// directory is in `DATA_PATH`.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        self.in_place(Command::new(&self.program))
+    }
+
+    /// The daemon itself.
+    fn serve_command(&self) -> Command {
+        let Some((first, rest)) = self.below.split_first() else { return self.command() };
+        let mut command = self.in_place(Command::new(first));
+        command.args(rest).arg(&self.program);
+        command
+    }
+
+    fn in_place(&self, mut command: Command) -> Command {
         command.env_clear().current_dir(self.place());
         command.env("HOME", self.place().join("home")).env("TMPDIR", self.place().join("tmp"));
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
@@ -240,7 +263,7 @@ impl TestDaemon {
         self.starts += 1;
         let create = |stream| File::create(self.log_path(self.starts, stream)).map_err(StartError::Place);
         let (stdout, stderr) = (create("out")?, create("err")?);
-        let mut command = self.command();
+        let mut command = self.serve_command();
         command.arg("serve").arg("--data-path").arg(self.data());
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child =

@@ -47,7 +47,10 @@ async fn an_agent_that_does_not_read_fills_the_outbox_and_then_ends_it() {
     for _ in 0..MESSAGES_MAX {
         outbox.send(b"waits".to_vec()).unwrap();
     }
+    assert!(!outbox.has_room());
     assert_eq!(outbox.send(b"one too many".to_vec()), Err(SendError::Full));
+    outbox.room().await;
+    assert!(outbox.has_room(), "an outbox that ended takes everything, and says so");
     assert_eq!(outbox.ended().await, OutboxEnd::TimedOut);
     assert_eq!(before.elapsed(), WRITE_TIMEOUT);
     assert_eq!(outbox.send(b"late".to_vec()), Err(SendError::Closed));

@@ -5,18 +5,20 @@ use crate::{
     clock::Sources,
     session::{
         approvals::Approvals,
+        grace::Grace,
         handle::{
             COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX,
         },
         journal::Journal,
         own_turns::OwnTurns,
         starting::{Agent, StartOutcome},
+        storage::Stall,
         stored::{Ledger, StoredSession},
         turn::Turn,
     },
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
-use maestro_acp::{Batch, Frame as AcpFrame, Outbox, OutboxEnd, RawId};
+use maestro_acp::{Batch, Frame as AcpFrame, OutboxEnd, RawId};
 use maestro_log::{LogDir, Poisoned};
 use maestro_process::{AgentExit, SpawnRecord, Spawner};
 use maestro_protocol::{Session, SessionId, Status};
@@ -34,7 +36,7 @@ const COMMANDS_PER_BATCH: usize = 8;
 /// How long the actor of a dead session stays for the next command before it makes room.
 const DEAD_IDLE: Duration = Duration::from_secs(10);
 
-/// How often a line that did not fit on the disk is tried again.
+/// How often what did not fit on the disk is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
 /// What every session's actor uses of the daemon.
@@ -77,7 +79,8 @@ enum Input {
     Stop(StopWish),
     Frames(Option<Batch>),
     Exited(AgentExit),
-    Resent,
+    /// There is room for a message that waited for it.
+    Room,
     Deaf(OutboxEnd),
     Spawned(Option<SpawnRecord>),
     Started(StartOutcome),
@@ -109,14 +112,18 @@ pub(crate) struct SessionActor {
     /// Prompts that wait for a cancelled turn to settle.
     pub(super) held: VecDeque<(Vec<Value>, Reply<()>)>,
     /// When a cancelled turn that did not settle becomes a death.
-    pub(super) grace: Option<Instant>,
+    pub(super) grace: Option<Grace>,
     pub(super) own_turns: OwnTurns,
     /// Decisions in the log that the agent was not told yet: the request and its option, or none for `cancelled`.
     pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
     pub(super) backlog: VecDeque<AcpFrame>,
-    /// Whether it was told that the log takes no lines.
-    pub(super) stalled: bool,
+    /// What is told of a log that takes no lines for now.
+    pub(super) stall: Option<Stall>,
+    /// When what waits for space is tried again. A moment and not a span, so that no stream of inputs puts it off.
+    pub(super) retry_at: Option<Instant>,
+    /// Whether the sidecar is older than the session, because it could not be stored.
+    pub(super) is_unsaved: bool,
     pub(super) session: watch::Sender<Session>,
     pub(super) pulse: watch::Sender<Pulse>,
     pub(super) ledger: watch::Sender<Option<Arc<Ledger>>>,
@@ -220,7 +227,9 @@ impl SessionActor {
             own_turns: OwnTurns::none(Instant::now()),
             deciding: Vec::new(),
             backlog: VecDeque::new(),
-            stalled: false,
+            stall: None,
+            retry_at: None,
+            is_unsaved: false,
             session,
             pulse,
             ledger,
@@ -247,6 +256,7 @@ impl SessionActor {
             self.release_held().await;
             self.publish().await;
             if !go_on {
+                self.give_up_owed();
                 return;
             }
         }
@@ -256,9 +266,12 @@ impl SessionActor {
     /// beat timers, so that an answer that is already here beats the end of a grace; people come last and are served
     /// a share after every batch.
     async fn next_input(&mut self) -> Input {
-        let dead = matches!(self.phase, Phase::Dead);
-        let (grace, stalled) = (self.grace, !self.backlog.is_empty());
-        let retry = stalled || self.approvals.next_waiting().is_some();
+        let stalled = self.is_stalled();
+        let waits = stalled || self.is_unsaved || self.approvals.next_waiting().is_some();
+        self.retry_at = waits.then(|| self.retry_at.unwrap_or_else(|| Instant::now() + RETRY));
+        let idle = matches!(self.phase, Phase::Dead) && !waits;
+        // A grace does not run while the agent is not read.
+        let grace = self.grace.filter(|_| !stalled).map(|grace| grace.deadline());
         let paused = stalled || self.is_agent_deaf();
         let (quiet, hush) = (self.quiet_end(), self.hush_end());
         let lanes = &mut self.lanes;
@@ -270,10 +283,10 @@ impl SessionActor {
             () = sleep_until(grace) => Input::GraceOver,
             () = sleep_until(hush) => Input::HushOver,
             () = sleep_until(quiet) => Input::Quiet,
-            () = tokio::time::sleep(RETRY), if retry => Input::Retry,
+            () = sleep_until(self.retry_at) => Input::Retry,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
-            () = tokio::time::sleep(DEAD_IDLE), if dead => Input::IdleOver,
+            () = tokio::time::sleep(DEAD_IDLE), if idle => Input::IdleOver,
         }
     }
 
@@ -292,7 +305,7 @@ impl SessionActor {
             }
             Input::Frames(None) => self.on_output_closed().await,
             Input::Exited(exit) => self.on_exit(exit).await,
-            Input::Resent => self.on_resent(),
+            Input::Room => self.send_unsent(),
             Input::Deaf(end) => self.on_input_ended(&end).await,
             Input::Spawned(record) => self.on_spawned(record).await,
             Input::Started(outcome) => self.on_started(outcome).await,
@@ -317,11 +330,15 @@ impl SessionActor {
         if let Some(Some((result, after))) = self.after_flush.next().now_or_never() {
             self.on_flushed(result, after).await;
         }
-        if self.grace.is_some_and(|deadline| deadline <= Instant::now()) {
+        let now = Instant::now();
+        if !self.is_stalled() && self.grace.is_some_and(|grace| grace.deadline() <= now) {
             self.on_grace_over().await;
         }
-        if self.hush_end().is_some_and(|end| end <= Instant::now()) {
+        if self.hush_end().is_some_and(|end| end <= now) {
             self.on_hush_over();
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.on_retry().await;
         }
         for _ in 0..COMMANDS_PER_BATCH {
             let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv())
@@ -356,19 +373,10 @@ async fn agent_input(phase: &mut Phase, paused: bool) -> Input {
                 biased;
                 batch = connection.next_batch(), if !paused => Input::Frames(batch),
                 exit = exit.wait() => Input::Exited(exit),
-                () = resend(&outbox, unsent.front()) => Input::Resent,
+                () = outbox.room(), if !unsent.is_empty() => Input::Room,
                 end = outbox.ended() => Input::Deaf(end),
             }
         }
-    }
-}
-
-/// Sends the first message that found no room, when there is some. Never ready without one; given up, it sent nothing.
-async fn resend(outbox: &Outbox, unsent: Option<&Vec<u8>>) {
-    match unsent {
-        // A failure also ends the outbox, which is an input of its own.
-        Some(message) => drop(outbox.send_when_free(message.clone()).await),
-        None => std::future::pending().await,
     }
 }
 
@@ -388,8 +396,8 @@ async fn sleep_until(deadline: Option<Instant>) {
 }
 
 impl Lanes {
-    /// Closes the lanes unless something waits in them. Whoever comes too late finds them closed and asks the
-    /// registry for a new actor.
+    /// Closes the lanes unless something waits in them, and tells whether it did. Whoever comes too late, in between too,
+    /// finds its command dropped and asks the registry for a new actor.
     fn close_if_empty(&mut self) -> bool {
         let empty = self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty();
         if empty {
@@ -397,8 +405,7 @@ impl Lanes {
             self.urgent.close();
             self.stops.close();
         }
-        // A command may have slipped in between the look and the close; then the loop serves it first.
-        empty && self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty()
+        empty
     }
 }
 

@@ -3,9 +3,12 @@
 use crate::session::{
     actor::{AfterFlush, Phase, SessionActor, answer},
     approvals::Verdict,
+    grace::{Grace, Look},
     handle::{Command, Decider, Reply, SessionError},
     journal::Urgency,
     lines,
+    starting::Agent,
+    storage::LogLost,
     turn::{Turn, TurnEffect, TurnInput},
 };
 use futures_util::FutureExt as _;
@@ -21,16 +24,6 @@ use tokio::time::Instant;
 
 /// Prompts that may wait for a cancelled turn to settle; more are told to try again.
 const HELD_MAX: usize = 8;
-
-/// How soon a grace is looked at again while lines wait for the disk.
-const BACKLOG_LOOK: Duration = Duration::from_millis(250);
-
-/// A stall of the daemon longer than this is given back to the agent's cancel grace.
-const STALL: Duration = Duration::from_millis(50);
-
-/// The log takes no more lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LogLost;
 
 impl SessionActor {
     pub(super) async fn on_command(&mut self, command: Command) {
@@ -74,6 +67,12 @@ impl SessionActor {
             Phase::Starting { .. } => return answer(reply, Err(SessionError::Starting)),
             Phase::Running(_) => {}
         }
+        if self.is_stalled() {
+            self.on_retry().await;
+        }
+        if self.is_stalled() {
+            return answer(reply, Err(SessionError::LogUnwritable));
+        }
         let (next, effects) = self.turn.on(TurnInput::Prompt);
         match effects.first() {
             Some(TurnEffect::AppendStarted) => self.claim_turn(next, content, reply).await,
@@ -92,16 +91,12 @@ impl SessionActor {
             return answer(reply, Err(SessionError::NotStructured));
         };
         let acp_session_id = agent.acp_session_id.clone();
-        self.close_stray_start();
         let message_id = self.around.sources.entropy.uuid().to_string();
         let at = self.around.sources.clock.now();
         let started = TurnLine::Started { origin: Origin::Person, message_id: Some(message_id.clone()), at };
         let prompt = lines::prompt_line(&acp_session_id, &message_id, &content);
-        let appended = self
-            .journal
-            .append_envelope(&Envelope::Turn(started))
-            .and_then(|_| self.journal.append(&prompt, Urgency::Urgent));
-        match appended {
+        let started = Envelope::Turn(started).to_line();
+        match self.journal.append_all(&[&started, &prompt], Urgency::Urgent) {
             Ok(_) => {
                 self.turn = next;
                 self.claim += 1;
@@ -110,14 +105,6 @@ impl SessionActor {
             Err(error) => {
                 self.refuse_for_log(&error, reply).await;
             }
-        }
-    }
-
-    /// Ends a turn that the log still shows as active although it is not: its prompt, or its end, did not fit on the
-    /// disk.
-    fn close_stray_start(&mut self) {
-        if !self.turn.is_active() && self.append_turn_end("interrupted").is_err() {
-            tracing::debug!("The log is lost; the line that comes next says so to the person");
         }
     }
 
@@ -147,7 +134,7 @@ impl SessionActor {
             self.send_cancel();
         }
         if effects.contains(&TurnEffect::StartGrace) {
-            self.grace = self.grace_end();
+            self.grace = self.new_grace();
         }
         if effects.contains(&TurnEffect::StartHush) {
             self.own_turns.hush(Instant::now());
@@ -159,25 +146,16 @@ impl SessionActor {
         self.after_flush(AfterFlush::Tell(reply));
     }
 
-    /// Settles the live approval in the log, as [`SessionActor::append_end`] does.
+    /// Settles the live approval in the log, whether or not there is space.
     pub(super) fn append_approval_end(&mut self, because: OutcomeCause) -> Result<(), LogLost> {
         let Some(live) = self.approvals.live() else { return Ok(()) };
-        self.append_end(&lines::cancelled(live.row_id.clone(), because, self.around.sources.clock.now()))
+        self.owe(&lines::cancelled(live.row_id.clone(), because, self.around.sources.clock.now()))
     }
 
-    /// Ends the turn that the log shows as active, as [`SessionActor::append_end`] does.
+    /// Ends the turn that the log shows as active, whether or not there is space.
     pub(super) fn append_turn_end(&mut self, reason: &str) -> Result<(), LogLost> {
-        let Some(origin) = self.journal.projection().open_turn() else { return Ok(()) };
-        self.append_end(&lines::turn_ended(origin, reason, self.around.sources.clock.now()))
-    }
-
-    /// Appends the end of something that is over whether or not the line fits: one that does not is told, and what it
-    /// leaves open is closed before the next turn or at the next start.
-    fn append_end(&mut self, line: &Envelope) -> Result<(), LogLost> {
-        let Err(error) = self.journal.append_envelope(line) else { return Ok(()) };
-        let (id, told) = (self.stored.id(), crate::report::chain(&error));
-        tracing::error!(session.id = %id, "An end in session `{id}` could not be logged: {told}");
-        if matches!(error, AppendError::Lost { .. }) { Err(LogLost) } else { Ok(()) }
+        let Some(origin) = self.journal.standing().open_turn() else { return Ok(()) };
+        self.owe(&lines::turn_ended(origin, reason, self.around.sources.clock.now()))
     }
 
     /// `session/cancel`, then `cancelled` for every open permission request, as ACP wants it.
@@ -196,23 +174,17 @@ impl SessionActor {
         }
     }
 
-    fn grace_end(&self) -> Option<Instant> {
+    fn new_grace(&self) -> Option<Grace> {
         let Phase::Running(agent) = &self.phase else { return None };
-        Some(Instant::now() + Duration::from_millis(agent.entry.cancel_grace_ms))
+        Some(Grace::begin(Duration::from_millis(agent.entry.cancel_grace_ms), Instant::now()))
     }
 
-    /// The grace is over. Time in which the daemon itself stood still does not count, and what the agent has said by
-    /// now is heard before it is declared dead.
+    /// The grace is over. Time in which the daemon itself stood still does not count, up to a bound, and what the agent
+    /// has said by now is heard before it is declared dead.
     pub(super) async fn on_grace_over(&mut self) {
-        let Some(deadline) = self.grace.take() else { return };
-        let stalled = Instant::now().saturating_duration_since(deadline);
-        if !self.backlog.is_empty() {
-            // The agent's answer may be among the lines that wait for the disk.
-            self.grace = Some(Instant::now() + BACKLOG_LOOK);
-            return;
-        }
-        if stalled > STALL {
-            self.grace = Some(Instant::now() + stalled.min(Duration::from_secs(1)));
+        let Some(mut grace) = self.grace.take() else { return };
+        if grace.look(Instant::now()) == Look::Later {
+            self.grace = Some(grace);
             return;
         }
         // The reader's task gets its turn before the last look.
@@ -252,8 +224,9 @@ impl SessionActor {
             account: Some(decider.account),
             client: Some(decider.client),
         };
-        let line = ApprovalResolvedLine { row_id: live.row_id.clone(), outcome };
-        match self.journal.append_envelope(&Envelope::ApprovalResolved(line)) {
+        let row_id = live.row_id.clone();
+        let line = Envelope::ApprovalResolved(ApprovalResolvedLine { row_id, outcome });
+        match self.journal.append_envelope(&line) {
             Ok(_) => {
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
                 let request = live.request.id;
@@ -262,12 +235,16 @@ impl SessionActor {
                 self.after_flush(AfterFlush::Answer { request, reply: Some(reply) });
                 self.promote();
             }
+            Err(error @ AppendError::Lost { .. }) => self.refuse_for_log(&error, reply).await,
             // A refusal reaches the agent even when the disk is full.
-            Err(AppendError::Full { .. }) if denies => {
+            Err(_) if denies => {
+                let owed = self.owe(&line);
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
                 self.send_answer(&live.request.id, option_id.as_deref());
                 answer(reply, Ok(()));
-                self.promote();
+                if owed.is_err() {
+                    self.die_of_log().await;
+                }
             }
             Err(error) => self.refuse_for_log(&error, reply).await,
         }
@@ -296,7 +273,7 @@ impl SessionActor {
             return;
         }
         match after {
-            AfterFlush::Dispatch { claim, content, reply } => self.dispatch(claim, &content, reply).await,
+            AfterFlush::Dispatch { claim, content, reply } => self.dispatch(claim, &content, reply),
             AfterFlush::Answer { request, reply } => {
                 if let Some(place) = self.deciding.iter().position(|(id, _)| *id == request) {
                     let (request, option_id) = self.deciding.remove(place);
@@ -312,7 +289,7 @@ impl SessionActor {
     }
 
     /// Sends the prompt, unless its turn was cancelled or its session died meanwhile.
-    async fn dispatch(&mut self, claim: u64, content: &[Value], reply: Reply<()>) {
+    fn dispatch(&mut self, claim: u64, content: &[Value], reply: Reply<()>) {
         if claim != self.claim || self.turn != Turn::Committing {
             let result = if self.is_dead() { Err(SessionError::NotStructured) } else { Ok(()) };
             return answer(reply, result);
@@ -320,19 +297,13 @@ impl SessionActor {
         let Phase::Running(agent) = &mut self.phase else {
             return answer(reply, Err(SessionError::NotStructured));
         };
-        let acp_session_id = &agent.acp_session_id;
-        match agent.connection.request(|id| outgoing::session_prompt(id, acp_session_id, content)) {
-            Ok(request) => {
-                self.prompt_request = Some(request);
-                self.turn = self.turn.on(TurnInput::Flushed).0;
-                answer(reply, Ok(()));
-            }
-            Err(error) => {
-                answer(reply, Err(SessionError::NotStructured));
-                let detail = format!("the agent takes no input: {}", crate::report::chain(&error));
-                self.die(EndReason::Exited, Some(detail)).await;
-            }
-        }
+        let Agent { connection, acp_session_id, .. } = agent.as_mut();
+        let (request, message) =
+            connection.prepare(|id| outgoing::session_prompt(id, acp_session_id, content));
+        self.prompt_request = Some(request);
+        self.turn = self.turn.on(TurnInput::Flushed).0;
+        self.send(message);
+        answer(reply, Ok(()));
     }
 
     fn send_answer(&mut self, request: &maestro_acp::RawId, option_id: Option<&str>) {

@@ -42,7 +42,13 @@ impl SessionActor {
         loop {
             let Phase::Running(agent) = &mut self.phase else { return };
             match tokio::time::timeout_at(deadline, agent.connection.next_batch()).await {
-                Ok(Some(batch)) => self.on_batch(batch).await,
+                Ok(Some(batch)) => {
+                    self.on_batch(batch).await;
+                    // Without space in the log this becomes what is owed to it, which is bounded.
+                    if self.is_stalled() {
+                        self.settle_backlog();
+                    }
+                }
                 Ok(None) | Err(_) => break,
             }
         }
@@ -110,6 +116,7 @@ impl SessionActor {
         if !busy || !matches!(self.phase, Phase::Running(_)) {
             return;
         }
+        self.settle_backlog();
         self.append_session_end();
         self.turn = self.turn.on(TurnInput::Cancel).0;
         self.send_cancel();
@@ -117,14 +124,17 @@ impl SessionActor {
         while self.turn == Turn::Cancelling {
             let Phase::Running(agent) = &mut self.phase else { return };
             match tokio::time::timeout_at(deadline, agent.connection.next_batch()).await {
-                Ok(Some(batch)) => self.on_batch(batch).await,
+                Ok(Some(batch)) => {
+                    self.on_batch(batch).await;
+                    self.settle_backlog();
+                }
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    /// Closes in the log what is open in the session. It ends anyway, so a log that takes no lines changes nothing; what
-    /// stays open is closed at the next start.
+    /// Closes in the log what is open in the session, now or when there is space. It ends anyway, so a log that is lost
+    /// changes nothing; what stays open is closed at the next start.
     fn append_session_end(&mut self) {
         let approval = self.append_approval_end(OutcomeCause::SessionEnded);
         if approval.and(self.append_turn_end("interrupted")).is_err() {
@@ -137,6 +147,7 @@ impl SessionActor {
         if self.is_dead() {
             return;
         }
+        self.settle_backlog();
         self.append_session_end();
         drop(self.approvals.settle());
         drop(self.approvals.drain_waiting());
@@ -171,7 +182,6 @@ impl SessionActor {
         self.turn = Turn::Dead;
         self.prompt_request = None;
         self.grace = None;
-        self.backlog.clear();
         self.deciding.clear();
         for (_, reply) in std::mem::take(&mut self.held) {
             answer(reply, Err(SessionError::NotStructured));

@@ -7,7 +7,7 @@ use crate::session::{
     lines,
     turn::{Turn, TurnEffect, TurnInput},
 };
-use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, SendError, outgoing};
+use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, outgoing};
 use maestro_log::AppendError;
 use maestro_protocol::{
     ApprovalLine, EndReason, Envelope, Nonce, Origin, OutcomeCause, RowId, TranscriptRow, TranscriptRowKind,
@@ -15,7 +15,7 @@ use maestro_protocol::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-/// Answers to an agent that may wait for room in its outbox. More mean that it asks without reading.
+/// Messages to an agent that may wait for room in its outbox. More mean that it asks without reading.
 const UNSENT_MAX: usize = 256;
 
 /// How the hint to sign in begins.
@@ -42,23 +42,9 @@ impl SessionActor {
             Ok(()) => {}
             Err(AppendError::Lost { .. }) => self.die_of_log().await,
             Err(error) => {
-                if !std::mem::replace(&mut self.stalled, true) {
-                    let (id, told) = (self.stored.id(), crate::report::chain(&error));
-                    tracing::warn!(session.id = %id, "The log of session `{id}` takes no lines, its agent waits: {told}");
-                }
+                self.note_stall(&error);
                 self.backlog.push_back(frame);
             }
-        }
-    }
-
-    /// Tries the kept frames again.
-    pub(super) async fn on_retry(&mut self) {
-        for frame in std::mem::take(&mut self.backlog) {
-            self.on_frame_or_backlog(frame).await;
-        }
-        self.promote();
-        if self.backlog.is_empty() && std::mem::take(&mut self.stalled) {
-            tracing::info!(session.id = %self.stored.id(), "The log of session `{}` takes lines again", self.stored.id());
         }
     }
 
@@ -152,13 +138,15 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Settles the live approval as cancelled, for the log and for the agent.
+    /// Settles the live approval as cancelled, for the log and, when that is on the disk, for the agent.
     pub(super) fn settle_live_cancelled(&mut self, because: OutcomeCause) -> Result<(), AppendError> {
         let Some(live) = self.approvals.live() else { return Ok(()) };
         let line = lines::cancelled(live.row_id.clone(), because, self.around.sources.clock.now());
         self.journal.append_envelope(&line)?;
         if let Some(live) = self.approvals.settle() {
-            self.send(outgoing::permission_cancelled(&live.request.id));
+            let request = live.request.id;
+            self.deciding.push((request.clone(), None));
+            self.after_flush(AfterFlush::Answer { request, reply: None });
         }
         Ok(())
     }
@@ -218,17 +206,14 @@ impl SessionActor {
 
     pub(super) fn send_unsent(&mut self) {
         let Phase::Running(agent) = &mut self.phase else { return };
-        while let Some(message) = agent.unsent.front() {
-            match agent.connection.outbox().send(message.clone()) {
-                Ok(()) | Err(SendError::Closed) => drop(agent.unsent.pop_front()),
-                Err(SendError::Full) => return,
+        let outbox = agent.connection.outbox();
+        while outbox.has_room()
+            && let Some(message) = agent.unsent.pop_front()
+        {
+            // The actor alone sends, so a refusal means that the outbox has ended, which is an input of its own.
+            if let Err(error) = outbox.send(message) {
+                tracing::debug!(session.id = %self.stored.id(), "A message for the agent is dropped: {error}");
             }
-        }
-    }
-
-    pub(super) fn on_resent(&mut self) {
-        if let Phase::Running(agent) = &mut self.phase {
-            agent.unsent.pop_front();
         }
     }
 
@@ -245,7 +230,10 @@ impl SessionActor {
 }
 
 /// The end of a turn as the agent's answer tells it: its stop reason verbatim, or its error.
-fn turn_ended(result: &Result<Box<RawValue>, RpcError>, at: maestro_protocol::Timestamp) -> TurnLine {
+pub(super) fn turn_ended(
+    result: &Result<Box<RawValue>, RpcError>,
+    at: maestro_protocol::Timestamp,
+) -> TurnLine {
     let origin = Origin::Person;
     match result {
         Ok(result) => {

@@ -5,11 +5,12 @@ use crate::{
     session::{
         handle::{Frames, Pulse},
         opening::touches,
+        owed::{Overflow, Owed},
     },
 };
 use bytes::Bytes;
-use maestro_log::{AppendError, LogReader, SessionLog, Ticket};
-use maestro_projection::{Applied, Projection};
+use maestro_log::{AppendError, LogReader, Poisoned, SessionLog, Ticket};
+use maestro_projection::{Applied, Projection, StateFold};
 use maestro_protocol::{
     ClockLine, Cursor, Envelope, Frame, PendingApproval, ReducedState, StateKey, Timestamp,
 };
@@ -35,25 +36,32 @@ pub(super) struct Journal {
     changed: Vec<StateKey>,
     /// The newest answer to `changes`, shared by sockets that ask the same.
     cached: Option<(Cursor, Frames)>,
+    owed: Owed,
 }
+
+/// Why a line is neither in the log nor owed to it.
+#[derive(Debug)]
+pub(super) enum OweError {
+    /// The log takes no more lines at all.
+    Lost(Poisoned),
+    /// Too much is owed already.
+    Overflow(Overflow),
+}
+
+/// How many lines are owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unpaid(pub(super) usize);
 
 impl Journal {
     pub(super) fn new(log: SessionLog, projection: Projection, sources: Sources) -> Self {
-        Self { log, projection, sources, urgent: 0, changed: Vec::new(), cached: None }
+        let (changed, cached, owed) = (Vec::new(), None, Owed::default());
+        Self { log, projection, sources, urgent: 0, changed, cached, owed }
     }
 
-    /// Appends a line, after a `clock` line if the log's time is stale. When this fails, nothing happened but perhaps
-    /// that `clock` line.
+    /// Appends a line, after what is owed, and after a `clock` line if the log's time is stale. When this fails, nothing
+    /// happened but perhaps that some of what is owed is written.
     pub(super) fn append(&mut self, line: &[u8], urgency: Urgency) -> Result<Cursor, AppendError> {
-        let now = self.sources.clock.now();
-        if self.is_stale(now) {
-            self.append_as_is(&Envelope::Clock(ClockLine { at: now }).to_line())?;
-        }
-        let cursor = self.append_as_is(line)?;
-        if urgency == Urgency::Urgent {
-            self.urgent = cursor;
-        }
-        Ok(cursor)
+        self.append_all(&[line], urgency)
     }
 
     /// Appends one of the daemon's own lines. Readers see these at once.
@@ -61,24 +69,80 @@ impl Journal {
         self.append(&envelope.to_line(), Urgency::Urgent)
     }
 
-    fn is_stale(&self, now: Timestamp) -> bool {
-        self.projection
-            .last_time()
-            .is_none_or(|last| (now.as_millisecond() - last.as_millisecond()).abs() >= CLOCK_STALE_MS)
-    }
-
-    fn append_as_is(&mut self, line: &[u8]) -> Result<Cursor, AppendError> {
-        let cursor = self.log.append(line)?;
-        self.cached = None;
-        let applied = self.projection.apply(cursor, line);
-        // The index is derived: one that cannot be written is made anew when the log is opened next.
-        if let Err(error) = self.log.index(cursor, &touches(&applied)) {
-            tracing::debug!("A line could not be indexed: {}", crate::report::chain(&error));
-        }
-        if let Applied::Line { state, .. } = applied {
-            self.changed.extend(state);
+    /// Appends lines that belong together as [`Journal::append`] does one: all of them, in one write, or none.
+    pub(super) fn append_all(&mut self, lines: &[&[u8]], urgency: Urgency) -> Result<Cursor, AppendError> {
+        self.pay()?;
+        let clock = self.clock_line();
+        let lines: Vec<&[u8]> = clock.iter().map(Vec::as_slice).chain(lines.iter().copied()).collect();
+        let cursor = self.write(&lines)?;
+        if urgency == Urgency::Urgent {
+            self.urgent = cursor;
         }
         Ok(cursor)
+    }
+
+    /// Appends a line that says what is over whatever the disk says. If it does not fit it is owed: written before any
+    /// other line, as soon as there is space. Says what was in the way.
+    pub(super) fn owe(&mut self, line: Vec<u8>) -> Result<Option<AppendError>, OweError> {
+        let error = match self.append(&line, Urgency::Urgent) {
+            Ok(_) => return Ok(None),
+            Err(AppendError::Lost(poisoned)) => return Err(OweError::Lost(poisoned)),
+            Err(error) => error,
+        };
+        self.cached = None;
+        // It tells when it came about and not when there was space.
+        for line in self.clock_line().into_iter().chain([line]) {
+            self.owed.push(line, self.projection.fold()).map_err(OweError::Overflow)?;
+        }
+        Ok(Some(error))
+    }
+
+    /// Writes what is owed, as far as there is space; an error says that some is owed still.
+    pub(super) fn pay(&mut self) -> Result<(), AppendError> {
+        while let Some(line) = self.owed.front().map(<[u8]>::to_vec) {
+            self.urgent = self.write(&[&line])?;
+            self.owed.paid();
+        }
+        Ok(())
+    }
+
+    pub(super) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    pub(super) fn unpaid(&self) -> Unpaid {
+        Unpaid(self.owed.len())
+    }
+
+    /// The fold of the log once everything that is owed is in it.
+    pub(super) fn standing(&self) -> &StateFold {
+        self.owed.ahead().unwrap_or_else(|| self.projection.fold())
+    }
+
+    fn clock_line(&self) -> Option<Vec<u8>> {
+        let now = self.sources.clock.now();
+        let is_fresh =
+            |last: Timestamp| (now.as_millisecond() - last.as_millisecond()).abs() < CLOCK_STALE_MS;
+        let stale = !self.standing().last_time().is_some_and(is_fresh);
+        stale.then(|| Envelope::Clock(ClockLine { at: now }).to_line())
+    }
+
+    /// One write, then the fold of each line. The cursor of the last line.
+    fn write(&mut self, lines: &[&[u8]]) -> Result<Cursor, AppendError> {
+        let last = self.log.append_all(lines)?;
+        self.cached = None;
+        let first = last + 1 - lines.len() as Cursor;
+        for (cursor, line) in (first..).zip(lines) {
+            let applied = self.projection.apply(cursor, line);
+            // The index is derived: one that cannot be written is made anew when the log is opened next.
+            if let Err(error) = self.log.index(cursor, &touches(&applied)) {
+                tracing::debug!("A line could not be indexed: {}", crate::report::chain(&error));
+            }
+            if let Applied::Line { state, .. } = applied {
+                self.changed.extend(state);
+            }
+        }
+        Ok(last)
     }
 
     pub(super) fn flush(&self) -> Ticket {
@@ -140,8 +204,11 @@ impl Journal {
         frames
     }
 
+    /// The state at the newest line, but for what is known only here: the live approval, and a turn whose end is owed.
     fn state(&self, pending_approval: Option<PendingApproval>) -> ReducedState {
-        ReducedState { pending_approval, ..self.projection.state() }
+        let state = self.projection.state();
+        let turn = self.owed.ahead().map_or(state.turn, |ahead| ahead.state().turn);
+        ReducedState { pending_approval, turn, ..state }
     }
 }
 

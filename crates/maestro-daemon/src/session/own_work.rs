@@ -75,7 +75,7 @@ impl SessionActor {
     /// while it cannot be told something, is not its own.
     pub(super) fn quiet_end(&self) -> Option<Instant> {
         let (_, effects) = self.turn.on(TurnInput::Quiet);
-        if effects.is_empty() || !self.backlog.is_empty() || self.is_agent_deaf() {
+        if effects.is_empty() || self.is_stalled() || self.is_agent_deaf() {
             return None;
         }
         let asks = self.approvals.is_open() || !self.deciding.is_empty();

@@ -54,9 +54,13 @@ impl SessionActor {
         }
     }
 
-    /// Stores the sidecar.
+    /// Stores the sidecar, now or when there is space.
     pub(super) async fn save(&mut self) {
-        save(&self.around, &self.stored).await;
+        let told = store(&self.around, &self.stored).await.err();
+        if let Some(told) = told.as_deref().filter(|_| !self.is_unsaved) {
+            tell_unsaved(&self.stored, told);
+        }
+        self.is_unsaved = told.is_some();
     }
 
     pub(super) fn is_dead(&self) -> bool {
@@ -64,20 +68,24 @@ impl SessionActor {
     }
 }
 
-/// Stores a sidecar. A failure is told and changes nothing else: the log is the truth of a transcript, and what a
-/// sidecar holds beside is stored again at the next change.
+/// Stores a sidecar. A failure is told and changes nothing else: the log is the truth of a transcript.
 pub(super) async fn save(around: &Surroundings, stored: &StoredSession) {
-    let (logs, stored) = (around.logs.clone(), stored.clone());
+    if let Err(told) = store(around, stored).await {
+        tell_unsaved(stored, &told);
+    }
+}
+
+fn tell_unsaved(stored: &StoredSession, told: &str) {
     let id = stored.id();
-    let written = tokio::task::spawn_blocking(move || logs.write_sidecar(id, &stored)).await;
+    tracing::error!(session.id = %id, "The sidecar of session `{id}` could not be stored: {told}");
+}
+
+/// The error is what to tell.
+async fn store(around: &Surroundings, stored: &StoredSession) -> Result<(), String> {
+    let (logs, stored) = (around.logs.clone(), stored.clone());
+    let written = tokio::task::spawn_blocking(move || logs.write_sidecar(stored.id(), &stored)).await;
     match written {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            let told = crate::report::chain(&error);
-            tracing::error!(session.id = %id, "The sidecar of session `{id}` could not be stored: {told}");
-        }
-        Err(error) => {
-            tracing::error!(session.id = %id, "Storing the sidecar of session `{id}` broke off: {error}");
-        }
+        Ok(written) => written.map_err(|error| crate::report::chain(&error)),
+        Err(broke_off) => Err(broke_off.to_string()),
     }
 }

@@ -7,11 +7,11 @@ use crate::{
         approvals::Approvals,
         own_turns::OwnTurns,
         starting::{Agent, StartOutcome, StartPlan, start},
+        storage::LogLost,
         turn::Turn,
     },
 };
 use maestro_acp::{HandshakeError, ModeWish, Opened, SessionOpen};
-use maestro_log::AppendError;
 use maestro_process::{AgentExit, SpawnRecord};
 use maestro_protocol::{
     EndReason, Envelope, NoticeLine, NoticeReason, SessionLine, SessionLineEvent, Status, SummaryLine,
@@ -92,13 +92,12 @@ impl SessionActor {
     /// A title that came with the creation is a rename like any other; the log is the home of titles.
     fn keep_first_title(&mut self) {
         let title = &self.stored.session.title;
-        if self.journal.projection().cursor() > 0 || title.is_empty() {
+        if self.journal.standing().cursor() > 0 || title.is_empty() {
             return;
         }
         let line = SummaryLine { summary: title.clone(), at: self.around.sources.clock.now() };
-        if let Err(error) = self.journal.append_envelope(&Envelope::Summary(line)) {
-            let (id, told) = (self.stored.id(), crate::report::chain(&error));
-            tracing::error!(session.id = %id, "The title of session `{id}` could not be kept: {told}");
+        if self.owe(&Envelope::Summary(line)).is_err() {
+            tracing::error!(session.id = %self.stored.id(), "The title of session `{}` is lost", self.stored.id());
         }
     }
 
@@ -160,22 +159,20 @@ impl SessionActor {
         let loaded = agent.loaded;
         self.phase = Phase::Running(agent);
         self.own_turns = OwnTurns::none(Instant::now());
-        match self.record_opening(&opened, loaded) {
-            Ok(()) => {
-                for frame in opened.kept {
-                    self.on_frame_or_backlog(frame).await;
-                }
-                // What belongs to the opening has opened no turn; what comes now may.
-                self.watch_own_turns();
-                let id = self.stored.id();
-                tracing::info!(session.id = %id, "Session `{id}` runs");
-            }
-            Err(error) => self.die(EndReason::LogFailed, Some(crate::report::chain(&error))).await,
+        if self.record_opening(&opened, loaded).is_err() {
+            return self.die_of_log().await;
         }
+        for frame in opened.kept {
+            self.on_frame_or_backlog(frame).await;
+        }
+        // What belongs to the opening has opened no turn; what comes now may.
+        self.watch_own_turns();
+        let id = self.stored.id();
+        tracing::info!(session.id = %id, "Session `{id}` runs");
     }
 
-    /// Writes what the handshake said.
-    fn record_opening(&mut self, opened: &Opened, loaded: bool) -> Result<(), AppendError> {
+    /// Writes what the handshake said, now or when there is space.
+    fn record_opening(&mut self, opened: &Opened, loaded: bool) -> Result<(), LogLost> {
         let at = self.around.sources.clock.now();
         let line = SessionLine {
             event: if loaded { SessionLineEvent::Loaded } else { SessionLineEvent::Opened },
@@ -186,9 +183,9 @@ impl SessionActor {
             mode_id: None,
             at,
         };
-        self.journal.append_envelope(&Envelope::Session(line.clone()))?;
+        self.owe(&Envelope::Session(line.clone()))?;
         match &opened.mode {
-            Ok(None) => {}
+            Ok(None) => Ok(()),
             Ok(Some(mode_id)) => {
                 let mode_id = Some(mode_id.clone());
                 let line = SessionLine {
@@ -199,31 +196,28 @@ impl SessionActor {
                     mode_id,
                     ..line
                 };
-                self.journal.append_envelope(&Envelope::Session(line))?;
+                self.owe(&Envelope::Session(line))
             }
             Err(refused) => {
                 let text = crate::report::chain(refused);
                 self.stored.session.activity_detail = Some(text.clone());
                 let notice = NoticeLine { reason: NoticeReason::ModeRefused, text, bytes: None };
-                self.journal.append_envelope(&Envelope::Notice(notice))?;
+                self.owe(&Envelope::Notice(notice))
             }
         }
-        Ok(())
     }
 
     /// Appends what a daemon that was killed could not: the end of its turn, the fate of its approval (CONTRACT §10.5).
     pub(super) fn mend(&mut self) {
         let at = self.around.sources.clock.now();
-        let projection = self.journal.projection();
-        let open_turn = projection.open_turn();
-        let unsettled = projection.unsettled_approvals();
+        let standing = self.journal.standing();
+        let open_turn = standing.open_turn();
+        let unsettled = standing.unsettled_approvals().iter();
         let mut lines: Vec<Envelope> =
-            unsettled.into_iter().map(|row_id| super::lines::interrupted(row_id, at)).collect();
+            unsettled.map(|row_id| super::lines::interrupted(row_id.clone(), at)).collect();
         lines.extend(open_turn.map(|origin| super::lines::turn_interrupted(origin, at)));
         for line in lines {
-            if let Err(error) = self.journal.append_envelope(&line) {
-                let (id, told) = (self.stored.id(), crate::report::chain(&error));
-                tracing::error!(session.id = %id, "What session `{id}` left open could not be closed: {told}");
+            if self.owe(&line).is_err() {
                 return;
             }
         }

@@ -44,7 +44,7 @@ pub(super) struct Agent {
     pub(super) acp_session_id: String,
     /// Whether its session was loaded and not made.
     pub(super) loaded: bool,
-    /// Answers that found no room in the outbox yet.
+    /// Messages that found no room in the outbox yet. Everything goes through here, so that nothing overtakes.
     pub(super) unsent: VecDeque<Vec<u8>>,
 }
 

@@ -6,6 +6,7 @@ use crate::{
 };
 use maestro_protocol::Cursor;
 use std::{
+    collections::VecDeque,
     fs::{File, OpenOptions},
     io,
     ops::RangeInclusive,
@@ -88,7 +89,15 @@ pub(crate) fn create(paths: Paths, dir: &Path, committer: Committer) -> Result<S
         index.stop(error);
     }
     let shared = Arc::new(Shared::new(Box::new(file), paths.log, 0));
-    Ok(SessionLog { shared, committer, cursor: 0, tail: 0, buffer: Vec::new(), index, unindexed: None })
+    Ok(SessionLog {
+        shared,
+        committer,
+        cursor: 0,
+        tail: 0,
+        buffer: Vec::new(),
+        index,
+        unindexed: VecDeque::new(),
+    })
 }
 
 /// Opens a log and hands every line of it, in order, to `on_line`, which returns what the line touched.
@@ -145,7 +154,8 @@ pub(super) fn load(
     shared.publish(good_len);
     let (index, state) = builder.finish();
     let report = OpenReport { lines: cursor, torn, damaged, index: state };
-    let log = SessionLog { shared, committer, cursor, tail, buffer: Vec::new(), index, unindexed: None };
+    let log =
+        SessionLog { shared, committer, cursor, tail, buffer: Vec::new(), index, unindexed: VecDeque::new() };
     Ok((log, report))
 }
 

@@ -88,6 +88,28 @@ fn a_line_that_does_not_fit_is_undone_whole_and_can_be_appended_later() {
 }
 
 #[test]
+fn lines_that_belong_together_are_all_there_or_none() {
+    let check = |space: u64| {
+        let mut bench = Bench::open(b"one\ntor", 7 + space);
+        let pair: [&[u8]; 2] = [b"start", b"prompt"];
+        assert!(matches!(bench.log.append_all(&pair), Err(AppendError::Full { .. })), "{space}");
+        assert_eq!(bench.content(), "one\ntor", "{space}");
+        assert_eq!(bench.lines(), ["one"], "{space}");
+        bench.plan.capacity.store(u64::MAX, SeqCst);
+        assert_eq!(bench.log.append_all(&pair).unwrap(), 4, "{space}");
+        bench.log.index(3, &[]).unwrap();
+        bench.log.index(4, &[Touch { prev: 0 }]).unwrap();
+        assert_eq!(bench.append("last").unwrap(), 5, "{space}");
+        assert_eq!(bench.lines(), ["one", "tor", "start", "prompt", "last"], "{space}");
+    };
+    (0.."\nstart\nprompt\n".len() as u64).for_each(check);
+    let mut bench = Bench::open(b"one\n", u64::MAX);
+    assert!(matches!(bench.log.append_all(&[b"two", b"a\nb"]), Err(AppendError::NotOneLine { .. })));
+    assert_eq!(bench.log.append_all(&[]).unwrap(), 1);
+    assert_eq!(bench.content(), "one\n");
+}
+
+#[test]
 fn a_write_in_parts_is_one_line() {
     let mut bench = Bench::open(b"one\n", u64::MAX);
     bench.plan.at_once.store(2, SeqCst);

@@ -64,5 +64,7 @@ fn log_to_stderr(context: &Context) {
         .with_env_filter(filter.with_env_var("MAESTRO_LOG").from_env_lossy())
         .with_writer(io::stderr)
         .with_ansi(colour)
+        // Told on the standard error too, such a failure would be a panic where that is a file on a full disk.
+        .log_internal_errors(false)
         .init();
 }

@@ -9,5 +9,6 @@ mod races;
 mod recovery;
 mod sockets;
 mod stage;
+mod storage;
 mod turns;
 mod usage;
