@@ -102,8 +102,9 @@ impl SessionLog {
         written.map_err(|source| self.roll_back(source))?;
         self.tail = end;
         self.shared.publish(end);
-        if let Some((wanted, _)) = self.unindexed.front() {
-            self.index.stop(IndexError::OutOfOrder { wanted: *wanted, given: self.cursor + 1 });
+        if let Some((wanted, _)) = self.unindexed.pop_front() {
+            self.index.stop(IndexError::OutOfOrder { wanted, given: self.cursor + 1 });
+            self.unindexed.clear();
         }
         for place in places {
             self.cursor += 1;

@@ -90,7 +90,8 @@ fn a_line_that_does_not_fit_is_undone_whole_and_can_be_appended_later() {
 #[test]
 fn lines_that_belong_together_are_all_there_or_none() {
     let check = |space: u64| {
-        let mut bench = Bench::open(b"one\ntor", 7 + space);
+        let mut bench = Bench::open(b"one\ntor", 7);
+        bench.plan.capacity.store(7 + space, SeqCst);
         let pair: [&[u8]; 2] = [b"start", b"prompt"];
         assert!(matches!(bench.log.append_all(&pair), Err(AppendError::Full { .. })), "{space}");
         assert_eq!(bench.content(), "one\ntor", "{space}");
