@@ -340,8 +340,8 @@ async fn a_session_that_starts_into_a_full_log_runs_and_catches_up() -> Outcome 
         let id = door.create_session(AGENT, &daemon.work(), json!({})).await?.id.to_string();
         let watch = Watch::open(&door, &id).await?;
         let mut short = Short { stage: Stage { daemon, door, id, watch }, shortage };
-        let log = short.sessions().join(format!("{}.events.jsonl", short.stage.id));
-        wait_until(LIMIT, "the log", || log.exists()).await?;
+        let record = short.stage.record();
+        wait_until(LIMIT, "the agent's process", || !record.processes().is_empty()).await?;
         short.fill(0)?;
         fs::write(&go, "")?;
         short.stalled().await?;
