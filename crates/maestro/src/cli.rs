@@ -9,6 +9,7 @@ mod error;
 mod follow;
 mod kill;
 mod ls;
+mod patience;
 mod prompt;
 mod rename;
 mod replay;
@@ -88,6 +89,7 @@ Exit codes:
    3  no daemon answers
   70  a defect of maestro
   75  another daemon has the data directory (serve)
+ 141  the reader of the output left
 
 Of `run` and `prompt`, for the turn they follow:
    0  the agent ended its turn
