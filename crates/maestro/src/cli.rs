@@ -5,6 +5,7 @@ mod approve;
 mod cancel;
 mod connect;
 mod deny;
+mod doctor;
 mod error;
 mod follow;
 mod kill;
@@ -79,6 +80,7 @@ enum Command {
     Rename(rename::Args),
     Replay(replay::Args),
     Agent(agent::Args),
+    Doctor(doctor::Args),
 }
 
 const EXIT_CODES: &str = "\
@@ -179,6 +181,7 @@ async fn client_command(context: &Context, command: Command) -> CommandResult {
         Command::Rename(args) => rename::cmd_rename(context, &args).await,
         Command::Replay(args) => replay::cmd_replay(context, &args).await,
         Command::Agent(args) => agent::cmd_agent(context, &args).await,
+        Command::Doctor(args) => doctor::cmd_doctor(context, &args).await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The commands as a person types them: the real program against a daemon of its own, with the built-in demo agent.
 
 mod agents;
+mod doctor;
 mod home;
 mod starts;
 
