@@ -43,8 +43,15 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Install the real agents into the cache and run the tests that drive them
-    E2e,
+    /// Install the real agents into the cache, run the tests that drive them, and say what became of each
+    E2e {
+        /// Only these agents of tools/agents.json
+        #[arg(value_name = "AGENT", conflicts_with = "all")]
+        agents: Vec<String>,
+        /// Every agent that can be installed here, not only those that every run of the tests needs
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -53,7 +60,11 @@ fn main() -> ExitCode {
         Task::Test { only } => suite::run(&only),
         Task::Tidy => tidy::run().map(|()| true),
         Task::Codegen { check } => codegen::run(codegen::Aim::from_check(check)).map(|()| true),
-        Task::E2e => e2e::run().map(|()| true),
+        Task::E2e { agents, all } => e2e::run(&match (all, agents.is_empty()) {
+            (true, _) => e2e::Wanted::All,
+            (false, true) => e2e::Wanted::Required,
+            (false, false) => e2e::Wanted::Named(agents),
+        }),
     };
     match went_well {
         Ok(true) => ExitCode::SUCCESS,

@@ -31,7 +31,7 @@ pub(crate) enum Stage {
     Tests,
     /// The examples in the documentation
     Doctests,
-    /// The scripted model server does what its script says
+    /// The scripted model server does what its script says, and so does the recorder of agents
     ModelServer,
     /// The tests that drive real agents
     Agents,
@@ -126,11 +126,18 @@ impl Stage {
             }
             Self::Doctests => count(&mut shell::cargo(["test", "--locked", "--workspace", "--doc"])),
             Self::ModelServer => match installer.ensure(&need::PYTHON) {
-                Ok(python) => count(&mut shell::command(python, ["tools/test_mock_llm.py"])),
+                Ok(python) => count(&mut shell::command(
+                    python,
+                    ["-m", "unittest", "discover", "--start-directory", "tools", "--buffer"],
+                )),
                 Err(error) => Ok(Outcome::Missing(format!("{error:#}"))),
             },
-            Self::Agents => match e2e::prepare(installer) {
-                Ok(adapters) => count(e2e::command().env(e2e::ADAPTERS_VAR, adapters)),
+            Self::Agents => match e2e::prepare(installer, &e2e::Wanted::Required) {
+                Ok(prepared) => {
+                    let counted = count(&mut prepared.command())?;
+                    prepared.report()?;
+                    Ok(counted)
+                }
                 Err(error) => Ok(Outcome::Missing(format!("{error:#}"))),
             },
             Self::FirstRun => first_run::run().map(|()| one_passed()),

@@ -1,5 +1,9 @@
 //! The agent table as this host can use it: which programs are there, and what to type where one is not.
 
+mod version;
+
+pub use version::package_version;
+
 use maestro_acp::{AgentEntry, AgentTable, Overlap, Program};
 use maestro_process::resolve_program;
 use maestro_protocol::{AgentInfo, AgentKey, AgentList};
@@ -89,7 +93,9 @@ impl Agents {
                 key: entry.key.clone(),
                 name: entry.name.clone(),
                 default: entry.key == default,
-                install: entry.install.clone().filter(|_| program.is_none()),
+                install: entry.install.clone().filter(|_| program.is_none() && !is_path(entry)),
+                missing: program.is_none().then(|| missing(entry)),
+                version: program.as_deref().and_then(package_version),
                 program: program.map(|program| program.display().to_string()),
                 sign_in: entry.sign_in.clone(),
             }
@@ -104,11 +110,23 @@ fn daemon_path() -> Option<OsString> {
     std::env::var_os("PATH")
 }
 
+/// Whether a person said where the program is.
+fn is_path(entry: &AgentEntry) -> bool {
+    matches!(&entry.program, Program::Path(program) if program.contains('/'))
+}
+
+/// What is missing, and what to do.
 fn missing(entry: &AgentEntry) -> String {
     let program = match &entry.program {
         Program::Path(program) => program.as_str(),
         Program::BuiltInDemo => "maestro",
     };
+    if is_path(entry) {
+        return format!(
+            "`{program}` is not a program that can be run; correct `program` of `[agents.{}]` in config.toml",
+            entry.key
+        );
+    }
     let not_found = format!("`{program}` was not found on PATH");
     match &entry.install {
         Some(install) => format!("{not_found}; install it with: {install}"),

@@ -21,5 +21,6 @@ mod run;
 mod server;
 mod session;
 
+pub use agents::package_version;
 pub use openapi::openapi_json;
 pub use run::{Config, ReadyInfo, ServeError, serve};

@@ -98,7 +98,14 @@ fn merge_tool(
     patch: &Map<String, Value>,
 ) -> TranscriptRow {
     let mut data = if let Some(Value::Object(mut data)) = row.map(|row| row.data) {
+        // One agent tells that a call runs, then asks for it as pending, and says nothing more until it ends.
+        let runs = data.get("status").is_some_and(|status| status == "in_progress");
+        let sets_back =
+            mention == Mention::Approval && patch.get("status").is_some_and(|status| status == "pending");
         merge::merge(&mut data, patch);
+        if runs && sets_back {
+            data.insert("status".into(), Value::from("in_progress"));
+        }
         data
     } else {
         let mut data = patch.clone();

@@ -14,7 +14,13 @@ pub struct AgentInfo {
     /// The program that was found; `null` if none was.
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub program: Option<String>,
-    /// The command that installs it, where it is missing.
+    /// The version of the package that the program belongs to; `null` where there is none to be read.
+    #[cfg_attr(feature = "schema", schema(required = true))]
+    pub version: Option<String>,
+    /// What is missing and what to do, in a sentence, where no program was found.
+    #[cfg_attr(feature = "schema", schema(required = true))]
+    pub missing: Option<String>,
+    /// The command that installs it, where that brings what is missing.
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub install: Option<String>,
     /// The command that signs a person in, where the agent has one.

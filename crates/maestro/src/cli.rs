@@ -5,10 +5,12 @@ mod approve;
 mod cancel;
 mod connect;
 mod deny;
+mod doctor;
 mod error;
 mod follow;
 mod kill;
 mod ls;
+mod patience;
 mod prompt;
 mod rename;
 mod replay;
@@ -78,6 +80,7 @@ enum Command {
     Rename(rename::Args),
     Replay(replay::Args),
     Agent(agent::Args),
+    Doctor(doctor::Args),
 }
 
 const EXIT_CODES: &str = "\
@@ -88,6 +91,7 @@ Exit codes:
    3  no daemon answers
   70  a defect of maestro
   75  another daemon has the data directory (serve)
+ 141  the reader of the output left
 
 Of `run` and `prompt`, for the turn they follow:
    0  the agent ended its turn
@@ -177,6 +181,7 @@ async fn client_command(context: &Context, command: Command) -> CommandResult {
         Command::Rename(args) => rename::cmd_rename(context, &args).await,
         Command::Replay(args) => replay::cmd_replay(context, &args).await,
         Command::Agent(args) => agent::cmd_agent(context, &args).await,
+        Command::Doctor(args) => doctor::cmd_doctor(context, &args).await,
     }
 }
 

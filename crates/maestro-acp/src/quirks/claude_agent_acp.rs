@@ -8,7 +8,7 @@ pub(super) fn entry() -> AgentEntry {
     AgentEntry {
         env_names: names(&CLAUDE_ENV_NAMES),
         install: Some("npm install -g --prefix ~/.local @agentclientprotocol/claude-agent-acp".into()),
-        sign_in: Some("claude-agent-acp --cli /login".into()),
+        sign_in: Some("claude-agent-acp --cli auth login".into()),
         asking_mode: Some("default".into()),
         own_turns: true,
         own_turn_end: Some(TurnMark::Update {

@@ -7,7 +7,7 @@ pub(super) fn entry() -> AgentEntry {
     AgentEntry {
         env_names: names(&["CODEX_*", "OPENAI_*", "INITIAL_AGENT_MODE", "NO_BROWSER", "APP_SERVER_LOGS"]),
         install: Some("npm install -g --prefix ~/.local @agentclientprotocol/codex-acp".into()),
-        sign_in: Some("codex login".into()),
+        sign_in: Some("codex-acp login".into()),
         asking_mode: Some("read-only".into()),
         ..AgentEntry::built_in("codex-acp", "Codex", "codex-acp")
     }

@@ -267,8 +267,12 @@ impl Counter {
 impl Tool {
     fn mention(&mut self, call: &Value, opens: bool) {
         self.title = call["title"].as_str().map(str::to_owned).or(self.title.take());
-        let status = call["status"].as_str();
+        let mut status = call["status"].as_str();
         self.settled &= status.is_none() && !opens;
+        if opens && status == Some("pending") && self.status.as_deref() == Some("in_progress") {
+            // A request asks about a call that runs; it does not set it back.
+            status = None;
+        }
         self.status = status.map(str::to_owned).or(self.status.take());
     }
 }

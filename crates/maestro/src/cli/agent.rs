@@ -1,3 +1,4 @@
+mod install;
 mod ls;
 
 use super::{CommandResult, Context};
@@ -12,10 +13,12 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Ls(ls::Args),
+    Install(install::Args),
 }
 
 pub(super) async fn cmd_agent(context: &Context, args: &Args) -> CommandResult {
     match &args.command {
         Command::Ls(args) => ls::cmd_ls(context, args).await,
+        Command::Install(args) => install::cmd_install(context, args).await,
     }
 }

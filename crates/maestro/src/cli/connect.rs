@@ -1,6 +1,6 @@
 //! Finding the daemon, and starting one in the background where there is none.
 
-use super::{CommandError, Context, print_err, say};
+use super::{CommandError, Context, patience::Patience, print_err, say};
 use crate::{config::Settings, render::lines_of, terminal::clean};
 use maestro_client::{Client, ClientError};
 use rustix::process::umask;
@@ -39,7 +39,8 @@ pub(super) async fn client(context: &Context) -> Result<Client, CommandError> {
     }
 }
 
-async fn connect(settings: &Settings) -> Result<Client, ClientError> {
+/// A client of a daemon that runs already.
+pub(super) async fn connect(settings: &Settings) -> Result<Client, ClientError> {
     Client::connect(&settings.socket(), USER_AGENT).await
 }
 
@@ -48,14 +49,18 @@ async fn start(context: &Context) -> Result<Client, CommandError> {
     let settings = &context.settings;
     let log_path = settings.daemon_log();
     let failed = |error| CommandError::internal("starting a daemon in the background", error);
-    let log = open_log(settings).map_err(failed)?;
+    let (log, log_start) = open_log(settings).map_err(|error| unusable(settings, error))?;
     let mut daemon = spawn(context, log).map_err(failed)?;
-    say(&format!("started a daemon for {}", settings.data_path.display()))?;
 
-    let deadline = Instant::now() + READY_LIMIT;
+    let started = Instant::now();
+    let deadline = started + READY_LIMIT;
+    let mut patience = Patience::default();
     loop {
         match connect(settings).await {
-            Ok(client) => return Ok(client),
+            Ok(client) => {
+                say(&format!("started a daemon for {}", settings.data_path.display()))?;
+                return Ok(client);
+            }
             Err(ClientError::Unreachable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -65,21 +70,32 @@ async fn start(context: &Context) -> Result<Client, CommandError> {
         if (ended.is_some() && !lost_race) || Instant::now() >= deadline {
             let what =
                 ended.map_or_else(|| "does not answer".to_owned(), |status| format!("ended with {status}"));
-            print_err(&log_tail(settings))?;
+            print_err(&log_tail(settings, log_start))?;
             let failed = CommandError::unreachable(format!("the daemon that was started {what}"));
             return Err(failed.hint(format!("its log is {}", log_path.display())));
+        }
+        if patience.is_over(started.elapsed()) {
+            say("waiting for a daemon to start…")?;
         }
         tokio::time::sleep(READY_POLL).await;
     }
 }
 
-fn open_log(settings: &Settings) -> io::Result<File> {
+/// The log, and how long it is before the new daemon writes to it.
+fn open_log(settings: &Settings) -> io::Result<(File, u64)> {
     DirBuilder::new().recursive(true).mode(0o700).create(settings.run_dir())?;
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(settings.daemon_log())?;
     if log.metadata()?.len() > LOG_MAX_BYTES {
         log.set_len(0)?;
     }
-    Ok(log)
+    let start = log.metadata()?.len();
+    Ok((log, start))
+}
+
+/// A data directory of a person's choice that cannot be one is no defect.
+fn unusable(settings: &Settings, error: io::Error) -> CommandError {
+    let message = format!("the data directory `{}` cannot be used", settings.data_path.display());
+    CommandError::user(message).caused_by(error).hint("name another with --data-path DIR")
 }
 
 /// Starts the daemon with the person's own umask, which it hands on to agents after setting its own.
@@ -93,10 +109,11 @@ fn spawn(context: &Context, log: File) -> io::Result<Child> {
     daemon
 }
 
-/// The end of the daemon's log, for a person to read.
-fn log_tail(settings: &Settings) -> String {
+/// The end of what the daemon wrote to its log since `start`, for a person to read.
+fn log_tail(settings: &Settings, start: u64) -> String {
     let text = std::fs::read(settings.daemon_log()).unwrap_or_default();
-    let text = clean(&String::from_utf8_lossy(&text));
+    let start = usize::try_from(start).unwrap_or(usize::MAX);
+    let text = clean(&String::from_utf8_lossy(text.get(start..).unwrap_or_default()));
     let lines: Vec<&str> = text.lines().collect();
     let tail = lines.iter().skip(lines.len().saturating_sub(LOG_TAIL_LINES));
     lines_of(tail.map(|line| format!("  │ {line}")))

@@ -87,7 +87,7 @@ impl CommandError {
         }
     }
 
-    fn exit_code(&self) -> u8 {
+    pub(super) fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::User => USER,
             Kind::Unreachable => UNREACHABLE,

@@ -3,10 +3,12 @@
 mod question;
 mod watch;
 
-use super::{CommandError, Context, print, print_err, print_json, say};
+use super::{CommandError, Context, patience::Patience, print, print_err, print_json, say};
 use crate::render::{self, stream::RowStream};
 use maestro_client::{Applied, Client, StructuredEvent, StructuredStream, TranscriptModel};
-use maestro_protocol::{Frame, LastEnd, ProblemCode, PromptBody, Session, SessionId, Status, TranscriptRow};
+use maestro_protocol::{
+    EndReason, Frame, LastEnd, ProblemCode, PromptBody, Session, SessionId, Status, TranscriptRow,
+};
 use question::Questions;
 use serde::Serialize;
 use std::{io, process::ExitCode, time::Duration};
@@ -72,8 +74,12 @@ pub(super) fn interrupts() -> Result<Signal, CommandError> {
 
 /// Waits until a session is no longer `Starting`.
 pub(super) async fn until_started(client: &Client, mut session: Session) -> Result<Session, CommandError> {
-    let deadline = Instant::now() + START_LIMIT;
+    let (start, mut patience) = (Instant::now(), Patience::default());
+    let deadline = start + START_LIMIT;
     while session.status == Status::Starting {
+        if patience.is_over(start.elapsed()) {
+            say(&format!("waiting for {} to start…", session.agent))?;
+        }
         if Instant::now() >= deadline {
             let error = CommandError::user(format!("session {} is still starting", session.id));
             return Err(error.hint(format!("look again with: maestro show {}", session.id)));
@@ -100,16 +106,42 @@ pub(super) fn died(
     turn: Option<&LastEnd>,
 ) -> Result<ExitCode, CommandError> {
     say(&format!("error: {}", why_dead(session)))?;
-    say(&format!("hint: bring it back with: maestro restart {}", session.id))?;
-    if context.json {
-        print_json(&ResultLine { session_id: session.id, turn, exit_code: DIED })?;
-    }
-    Ok(ExitCode::from(DIED))
+    say(&match session.end_reason {
+        // There is nothing to bring back.
+        Some(EndReason::AdapterMissing) => "hint: then run this again".to_owned(),
+        _ => format!("hint: bring it back with: maestro restart {}", session.id),
+    })?;
+    result(context, session.id, turn, DIED)
 }
 
-/// The exit code of a person who left.
-pub(super) fn left() -> ExitCode {
-    ExitCode::from(LEFT)
+/// The end for a person who left.
+pub(super) fn left(context: &Context, id: SessionId) -> Result<ExitCode, CommandError> {
+    result(context, id, None, LEFT)
+}
+
+/// The exit code of a followed turn; with `--json` the last line, too.
+fn result(
+    context: &Context,
+    session_id: SessionId,
+    turn: Option<&LastEnd>,
+    exit_code: u8,
+) -> Result<ExitCode, CommandError> {
+    if context.json {
+        print_json(&ResultLine { session_id, turn, exit_code })?;
+    }
+    Ok(ExitCode::from(exit_code))
+}
+
+/// A failure of what had begun to print lines of JSON: the last one tells its exit code.
+pub(super) fn closing<T>(
+    context: &Context,
+    id: SessionId,
+    done: Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    if let Err(error) = &done {
+        result(context, id, None, error.exit_code())?;
+    }
+    done
 }
 
 /// Sends a prompt and follows its turn to the end.
@@ -121,11 +153,15 @@ pub(super) async fn turn(
     earlier: EarlierRows,
     interrupt: Signal,
 ) -> Result<ExitCode, CommandError> {
+    let id = session.id;
     let mut follow = Follow::open(context, client, session, interrupt).await?;
-    follow.read_snapshot(earlier).await?;
-    client.prompt(follow.session.id, &prompt).await?;
-    let ending = follow.reach_end().await?;
-    let ending = follow.hear_of_death(ending).await?;
+    let followed = async {
+        follow.read_snapshot(earlier).await?;
+        client.prompt(id, &prompt).await?;
+        let ending = follow.reach_end().await?;
+        follow.hear_of_death(ending).await
+    };
+    let ending = closing(context, id, followed.await)?;
     follow.tell_ending(&ending)
 }
 
@@ -316,14 +352,13 @@ impl<'a> Follow<'a> {
             Ending::Died(session, turn) => return died(self.context, session, turn.as_ref()),
             Ending::Left => {
                 self.say(&format!("left; the session goes on. See it with: maestro show {id}"))?;
-                return Ok(left());
+                return left(self.context, id);
             }
             Ending::Turn(end) => end,
         };
         let exit_code = exit_code(&end.reason);
         if self.context.json {
-            print_json(&ResultLine { session_id: id, turn: Some(end), exit_code })?;
-            return Ok(ExitCode::from(exit_code));
+            return result(self.context, id, Some(end), exit_code);
         }
         let paint = self.context.terminal.err_paint;
         let mut text = "\n".to_owned();

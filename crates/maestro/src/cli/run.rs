@@ -59,8 +59,11 @@ pub(super) async fn cmd_run(context: &Context, args: Args) -> CommandResult {
     } else if !detach {
         print_json(&SessionLine { session: &session })?;
     }
-    let Some(session) = start(&client, session, &mut interrupt).await? else {
-        return Ok(follow::left());
+    let id = session.id;
+    let started = start(&client, session, &mut interrupt).await;
+    let started = if detach { started? } else { follow::closing(context, id, started)? };
+    let Some(session) = started else {
+        return follow::left(context, id);
     };
     if session.status == Status::Dead {
         return follow::died(context, &session, None);

@@ -3,18 +3,28 @@ use maestro_acp::AgentTable;
 use maestro_daemon::{Config, ServeError};
 use maestro_process::ProcessDefaults;
 use rustix::process::umask;
-use std::{io, process::ExitCode};
+use serde::Serialize;
+use std::{io, path::Path, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
 /// Run the daemon in the foreground, until SIGTERM or SIGINT
 ///
-/// Prints `maestro is ready: unix:<socket>` once it accepts connections. Other commands start a daemon by themselves
-/// where none runs.
+/// Prints `maestro is ready: unix:<socket>` once it accepts connections, with --json a `Ready` line. Other commands start
+/// a daemon by themselves where none runs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Leave the terminal that started it
     #[arg(long, hide = true)]
     background: bool,
+}
+
+/// The line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "Ready")]
+struct ReadyLine<'a> {
+    socket: &'a Path,
+    pid: u32,
+    version: &'static str,
 }
 
 pub(super) fn cmd_serve(context: &Context, args: &Args) -> CommandResult {
@@ -29,8 +39,7 @@ pub(super) fn cmd_serve(context: &Context, args: &Args) -> CommandResult {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::internal("starting the runtime", error))?;
     let served = runtime.block_on(maestro_daemon::serve(config, |ready| {
-        let line = format!("maestro is ready: unix:{}\n", ready.socket.display());
-        if let Err(error) = crate::terminal::write_out(&line) {
+        if let Err(error) = crate::terminal::write_out(&ready_line(context.json, &ready.socket)) {
             tracing::warn!("nobody reads that the daemon is ready: {error}");
         }
     }));
@@ -40,13 +49,26 @@ pub(super) fn cmd_serve(context: &Context, args: &Args) -> CommandResult {
     }
 }
 
+fn ready_line(json: bool, socket: &Path) -> String {
+    if !json {
+        return format!("maestro is ready: unix:{}\n", socket.display());
+    }
+    let line = ReadyLine { socket, pid: std::process::id(), version: env!("CARGO_PKG_VERSION") };
+    serde_json::to_string(&line).expect("a path of the daemon's own is UTF-8 or was refused before") + "\n"
+}
+
 fn config(context: &Context, defaults: ProcessDefaults) -> Result<Config, CommandError> {
-    let overrides = context.settings.config_file()?.agents;
-    let agents = AgentTable::built_in().with_overrides(overrides);
-    let agents = agents.map_err(|error| CommandError::user("config.toml cannot be used").caused_by(error))?;
+    let agents = agent_table(context)?;
     let program = std::env::current_exe();
     let program = program.map_err(|error| CommandError::internal("finding maestro's own program", error))?;
     Ok(Config { data_path: context.settings.data_path.clone(), agents, program, defaults })
+}
+
+/// The agents that a daemon of this data directory has.
+pub(super) fn agent_table(context: &Context) -> Result<AgentTable, CommandError> {
+    let overrides = context.settings.config_file()?.agents;
+    let agents = AgentTable::built_in().with_overrides(overrides);
+    agents.map_err(|error| CommandError::user("config.toml cannot be used").caused_by(error))
 }
 
 fn failed(error: ServeError) -> CommandError {

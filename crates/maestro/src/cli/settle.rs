@@ -3,7 +3,7 @@
 use super::{CommandError, Context, print_json, say, session_ref::SessionRef};
 use crate::{render::approval, terminal::clean_line};
 use maestro_client::{Client, StructuredEvent, StructuredStream, TranscriptModel};
-use maestro_protocol::{ApprovalOutcome, Decision, PendingApproval, RowId, Session};
+use maestro_protocol::{ApprovalOutcome, Decision, PendingApproval, RowId, Session, TranscriptRowKind};
 use serde::Serialize;
 use std::{process::ExitCode, time::Duration};
 
@@ -65,14 +65,25 @@ fn pending(
     model: &TranscriptModel,
     meant: Option<&str>,
 ) -> Result<PendingApproval, CommandError> {
-    let Some(pending) = model.state().pending_approval.clone() else {
-        return Err(CommandError::user(format!("nothing waits for an answer in session {}", session.id)));
+    let pending = model.state().pending_approval.clone();
+    let Some(meant) = meant else {
+        let nothing = || CommandError::user(format!("nothing waits for an answer in session {}", session.id));
+        return pending.ok_or_else(nothing);
     };
-    if meant.is_some_and(|meant| meant != pending.row_id.as_str()) {
-        let error = CommandError::user("that request is settled, and another waits now");
-        return Err(error.hint(format!("look at it first: maestro show {}", session.id)));
-    }
-    Ok(pending)
+    let error = match pending {
+        Some(pending) if pending.row_id.as_str() == meant => return Ok(pending),
+        _ if !is_request(model, meant) => {
+            CommandError::user(format!("session {} has no request `{meant}`", session.id))
+        }
+        Some(_another) => CommandError::user("that request is settled, and another waits now"),
+        None => CommandError::user("that request is settled, and nothing waits for an answer"),
+    };
+    Err(error.hint(format!("`maestro show {}` prints what waits", session.id)))
+}
+
+/// Whether this is, or was, a request of the session.
+fn is_request(model: &TranscriptModel, row_id: &str) -> bool {
+    model.rows().iter().any(|row| row.kind == TranscriptRowKind::Approval && row.id.as_str() == row_id)
 }
 
 async fn answer(

@@ -47,7 +47,8 @@ pub(crate) fn question_of(
     question(request, tool_row.map(|row| &row.data), cwd, pending, paint)
 }
 
-/// How to answer a request from another terminal.
+/// How to answer a request from another terminal. An option has a line of its own only where it allows something that
+/// the plain commands do not.
 pub(crate) fn commands(id: SessionId, pending: &PendingApproval) -> String {
     let request = shell_word(pending.row_id.as_str());
     let command = |verb: &str, words: &str| format!("  maestro {verb} {id} --request {request}{words}\n");
@@ -57,10 +58,20 @@ pub(crate) fn commands(id: SessionId, pending: &PendingApproval) -> String {
     let mut out = "answer it with one of:\n".to_owned();
     out += &kind(Decision::AllowOnce, command("approve", ""));
     out += &kind(Decision::AllowForSession, command("approve", " --session"));
-    for option in &pending.options {
+    for option in pending.options.iter().filter(|option| !is_covered(option.kind, pending)) {
         out += &command("approve", &format!(" --option {}", shell_word(&option.option_id)));
     }
     out + &command("deny", "")
+}
+
+/// Whether a plain command chooses the options of this kind, or they refuse.
+fn is_covered(kind: PermissionOptionKind, pending: &PendingApproval) -> bool {
+    match kind {
+        PermissionOptionKind::AllowOnce => pending.decisions.contains(&Decision::AllowOnce),
+        PermissionOptionKind::AllowAlways => pending.decisions.contains(&Decision::AllowForSession),
+        PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways => true,
+        PermissionOptionKind::Other => false,
+    }
 }
 
 /// A text as one word of a shell.

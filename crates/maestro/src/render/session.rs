@@ -79,18 +79,21 @@ pub(crate) fn table(sessions: &[Session], now: Timestamp, paint: Paint) -> Strin
 /// Agents as a table, with what mends a missing one.
 pub(crate) fn agents(agents: &[AgentInfo], paint: Paint) -> String {
     let rows = agents.iter().map(|agent| {
-        let mends = agent.install.as_ref().filter(|_| agent.program.is_none());
         vec![
             format!("{}{}", agent.key, if agent.default { " (default)" } else { "" }),
             clean_line(&agent.name),
-            match (&agent.program, mends) {
-                (Some(program), _) => clean_line(program),
-                (None, Some(install)) => format!("missing; install with: {}", clean_line(install)),
-                (None, None) => "missing".into(),
+            agent.version.as_deref().map_or_else(|| "-".to_owned(), clean_line),
+            match (&agent.program, &agent.install, &agent.missing) {
+                (Some(program), _, _) => clean_line(program),
+                (None, Some(_), _) => {
+                    format!("missing; install it with: maestro agent install {}", agent.key)
+                }
+                (None, None, Some(missing)) => format!("missing: {}", clean_line(missing)),
+                (None, None, None) => "missing".into(),
             },
         ]
     });
-    columns(&["AGENT", "NAME", "PROGRAM"], &rows.collect::<Vec<_>>(), paint)
+    columns(&["AGENT", "NAME", "VERSION", "PROGRAM"], &rows.collect::<Vec<_>>(), paint)
 }
 
 /// How many characters tell all ids apart, at least [`SHORT_ID_CHARS`].

@@ -296,15 +296,21 @@ fn sessions_and_agents_are_tables() {
     list[2].end_reason = Some(EndReason::AdapterMissing);
     list[2].activity_detail = Some("install it with: npm install".into());
     let now = Timestamp::from_millisecond(1_700_000_000_000 + 7_300_000);
-    let agent = |key: &str, program: Option<&str>, default| AgentInfo {
+    let agent = |key: &str, program: Option<&str>, install: Option<&str>, default| AgentInfo {
         key: key.parse().expect("an agent key"),
         name: key.to_uppercase(),
         default,
         program: program.map(str::to_owned),
-        install: program.is_none().then(|| "npm install x".to_owned()),
+        version: program.map(|_| "1.2.3".to_owned()),
+        missing: program.is_none().then(|| "it is nowhere\u{1b}[2J".to_owned()),
+        install: install.map(str::to_owned),
         sign_in: None,
     };
-    let agents = [agent("a", None, true), agent("long-name", Some("/bin/l"), false)];
+    let agents = [
+        agent("a", None, Some("npm install x"), true),
+        agent("b", None, None, false),
+        agent("long-name", Some("/bin/l"), None, false),
+    ];
     insta::assert_snapshot!(format!(
         "{}\n{}\n{}\n{}",
         sessions::table(&list, now, Paint::Plain),

@@ -21,8 +21,8 @@ pub(crate) enum Status {
     Done,
     Failed,
     Cancelled,
-    /// Its turn ended before it did (CONTRACT §8.5).
-    Interrupted,
+    /// Its turn ended before it did (CONTRACT §8.5). What it began may run on.
+    Unfinished,
 }
 
 impl Status {
@@ -33,19 +33,19 @@ impl Status {
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
-            Self::Interrupted => "interrupted",
+            Self::Unfinished => "unfinished",
         }
     }
 }
 
 impl<'a> Card<'a> {
     pub(crate) fn read(data: &'a Value) -> Self {
-        let interrupted = data.pointer("/_meta/maestro/settled").is_some();
+        let is_settled = data.pointer("/_meta/maestro/settled").is_some();
         let status = match data.get("status").and_then(Value::as_str) {
             Some("completed") => Status::Done,
             Some("failed") => Status::Failed,
             Some("cancelled") => Status::Cancelled,
-            _ if interrupted => Status::Interrupted,
+            _ if is_settled => Status::Unfinished,
             Some("in_progress") => Status::Running,
             _ => Status::Pending,
         };
@@ -67,7 +67,7 @@ impl<'a> Card<'a> {
             Status::Pending | Status::Running => paint.dim(&words),
             Status::Done => paint.green(&words),
             Status::Failed => paint.red(&words),
-            Status::Cancelled | Status::Interrupted => paint.yellow(&words),
+            Status::Cancelled | Status::Unfinished => paint.yellow(&words),
         };
         format!("{} {} {words}\n", paint.cyan("●"), paint.bold(&title))
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::{
     fs::File,
     io::Read as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -48,6 +48,29 @@ impl Home {
 
     pub(crate) fn with_daemon() -> Self {
         let mut home = Self::without_daemon();
+        home.start_daemon();
+        home
+    }
+
+    /// A home whose daemon has this `config.toml`.
+    pub(crate) fn with_config(text: &str) -> Self {
+        let mut home = Self::without_daemon();
+        home.configure(text);
+        home.start_daemon();
+        home
+    }
+
+    pub(crate) fn configure(&self, text: &str) {
+        std::fs::create_dir_all(self.data()).expect("made");
+        std::fs::write(self.data().join("config.toml"), text).expect("written");
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn start_daemon(&mut self) {
+        let home = self;
         let log = File::create(home.dir.path().join("serve.log")).expect("a log");
         let out = home.dir.path().join("serve.out");
         let mut command = home.command(&["serve"]);
@@ -55,7 +78,17 @@ impl Home {
         home.daemon = Some(command.spawn().expect("started"));
         let ready = format!("maestro is ready: unix:{}\n", home.data().join("run/daemon.sock").display());
         home.wait_for(|_| std::fs::read_to_string(&out).is_ok_and(|text| text == ready));
-        home
+    }
+
+    /// Ends the daemon, which must shut down well.
+    pub(crate) fn stop_daemon(&mut self) {
+        let Some(mut daemon) = self.daemon.take() else { return };
+        let pid = Pid::from_child(&daemon);
+        let ended = kill_process(pid, Signal::TERM).map_err(Into::into).and_then(|()| daemon.wait());
+        assert!(
+            ended.is_ok_and(|status| status.success()) || thread::panicking(),
+            "the daemon shuts down well"
+        );
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -108,13 +141,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let Some(daemon) = &mut self.daemon else { return };
-        let pid = Pid::from_child(daemon);
-        let ended = kill_process(pid, Signal::TERM).map_err(Into::into).and_then(|()| daemon.wait());
-        assert!(
-            ended.is_ok_and(|status| status.success()) || thread::panicking(),
-            "the daemon shuts down well"
-        );
+        self.stop_daemon();
     }
 }
 

@@ -1,6 +1,9 @@
 //! The commands as a person types them: the real program against a daemon of its own, with the built-in demo agent.
 
+mod agents;
+mod doctor;
 mod home;
+mod starts;
 
 use home::{Home, json_lines, pseudo_terminal};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,6 +22,7 @@ fn a_turn_is_streamed_and_its_end_is_the_exit_code() {
         "turn ended: error: ",
     );
     home.run(&["run", "hello"]).check(13, "", "install it with: npm install -g");
+    home.run(&["run", "hello"]).check(13, "", "hint: then run this again\n");
     home.run(&["run", "hello", "--agent", "unheard-of"]).check(
         1,
         "",
@@ -88,7 +92,7 @@ fn an_approval_is_answered_from_another_terminal() {
     assert!(question.contains("    command: \"seq 3\"\n"), "{question}");
     let id = home.newest();
     home.run(&["show", &id]).check(0, "answer it with one of:", "");
-    home.run(&["approve", &id, "--request", "approval:other"]).check(1, "", "another waits now");
+    home.run(&["approve", &id, "--request", "garbage"]).check(1, "", "has no request `garbage`\n");
     home.run(&["approve", &id, "--option", "none"]).check(
         1,
         "",
@@ -96,6 +100,14 @@ fn an_approval_is_answered_from_another_terminal() {
     );
     home.run(&["deny", &id]).check(0, "", "denied (\"Reject\") by owner@localhost with cli");
     run.end().check(0, "? permission for Count to three: denied", "the session stays");
+    let shown = home.json(&["show", &id, "--json"]);
+    let rows = shown["transcript"]["rows"].as_array().expect("rows");
+    let request = rows.iter().find(|row| row["kind"] == "Approval").and_then(|row| row["id"].as_str());
+    home.run(&["approve", &id, "--request", request.expect("a request")]).check(
+        1,
+        "",
+        "that request is settled",
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{
     render::approval,
     terminal::{Paint, TerminalInput, clean_line},
 };
-use maestro_client::{Client, TranscriptModel};
+use maestro_client::{Client, ClientError, TranscriptModel};
 use maestro_protocol::{Decision, Nonce, PendingApproval, ProblemCode, ReducedState, RowId, Session};
 use std::io;
 
@@ -126,6 +126,12 @@ impl<'a> Questions<'a> {
             Err(error) if error.code() == Some(ProblemCode::DecisionNotOffered) => {
                 self.ask_again(&error.to_string())
             }
+            // Who is away may be back in a moment, and what is then live is asked again.
+            Err(
+                error @ (ClientError::Unreachable { .. }
+                | ClientError::BrokenOff { .. }
+                | ClientError::TimedOut { .. }),
+            ) => self.ask_again(&format!("{error}; nothing was decided that you know of: answer again")),
             // The session's death comes as an event of its own and ends the following.
             Err(error) if error.code() == Some(ProblemCode::NotStructured) => Ok(()),
             Err(error) => Err(error.into()),
