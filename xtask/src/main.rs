@@ -1,7 +1,8 @@
 //! The project's own commands, called as `cargo xtask …`.
 //!
 //! *Is*: `up` (a machine made ready and the product started), `test` (everything that must hold, ending in one line),
-//! `tidy` (the rules a compiler does not check), `codegen` (files written from the code), `e2e` (real agents).
+//! `tidy` (the rules a compiler does not check), `codegen` (files written from the code), `e2e` (real agents),
+//! `faults` (daemons killed at random moments).
 //!
 //! *Invariants*: every command can be run again; it says what it does as it does it; what is missing is named with the
 //! command that mends it; caches live in one directory that may be deleted at any time.
@@ -11,6 +12,7 @@
 
 mod codegen;
 mod e2e;
+mod faults;
 mod layout;
 mod need;
 mod shell;
@@ -45,6 +47,8 @@ enum Task {
     },
     /// Install the real agents into the cache and run the tests that drive them
     E2e,
+    /// Kill daemons at random moments and hold what is left to what was acknowledged
+    Faults(faults::Faults),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run().map(|()| true),
         Task::Codegen { check } => codegen::run(codegen::Aim::from_check(check)).map(|()| true),
         Task::E2e => e2e::run().map(|()| true),
+        Task::Faults(faults) => faults.run().map(|()| true),
     };
     match went_well {
         Ok(true) => ExitCode::SUCCESS,
