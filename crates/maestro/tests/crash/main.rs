@@ -9,8 +9,10 @@
 mod dice;
 mod ledger;
 mod person;
+mod processes;
 mod script;
 mod story;
+mod tally;
 
 use dice::Dice;
 use maestro_testkit::live_processes_where;
@@ -20,7 +22,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
-use story::{Story, Tally};
+use story::Story;
+use tally::Tally;
 
 type Failure = Box<dyn Error + Send + Sync>;
 

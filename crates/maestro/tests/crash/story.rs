@@ -5,15 +5,17 @@ use crate::{
     dice::Dice,
     ledger::Ledger,
     person::{LIMIT, Scene, live},
+    processes::{as_pid, is_below, kill_guards, wait_until_gone},
     script,
+    tally::Tally,
 };
 use futures_util::future::join_all;
 use maestro_protocol::{EndReason, Session, SessionList, Status};
 use maestro_testkit::{Door, TestDaemon, live_processes_where, wait_until_blocking};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -79,49 +81,6 @@ enum Fate {
     Resumed,
     /// A shutdown that was not finished may have ended it before the kill.
     CrashedOrShutDown,
-}
-
-/// What was done, over all rounds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) rounds: u64,
-    kills: u64,
-    kills_before_ready: u64,
-    sessions: u64,
-    prompts: u64,
-    decisions: u64,
-    renames: u64,
-    lines: u64,
-    torn: u64,
-}
-
-impl Tally {
-    pub(crate) fn plus(self, other: &Self) -> Self {
-        Self {
-            rounds: self.rounds + other.rounds,
-            kills: self.kills + other.kills,
-            kills_before_ready: self.kills_before_ready + other.kills_before_ready,
-            sessions: self.sessions + other.sessions,
-            prompts: self.prompts + other.prompts,
-            decisions: self.decisions + other.decisions,
-            renames: self.renames + other.renames,
-            lines: self.lines + other.lines,
-            torn: self.torn + other.torn,
-        }
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, kills, kills_before_ready, sessions, prompts, decisions, renames, lines, torn } =
-            self;
-        write!(
-            f,
-            "{rounds} rounds, {kills} kills ({kills_before_ready} of a daemon that was not ready), {sessions} sessions; \
-             kept: {prompts} prompts, {decisions} decisions, {renames} renames; {lines} lines shown before a kill were \
-             compared with the replay after it; {torn} lines that were cut short kept their place"
-        )
-    }
 }
 
 pub(crate) struct Story {
@@ -481,52 +440,10 @@ impl Story {
     }
 }
 
-fn wait_until_gone(processes: impl Fn() -> Vec<u32>) -> Result<(), Failure> {
-    let gone = wait_until_blocking(LIMIT, "the end of all processes", || processes().is_empty());
-    gone.map_err(|error| {
-        let left = processes().into_iter().map(command_line).collect::<Vec<_>>();
-        format!("{error}; left are {left:#?}").into()
-    })
-}
-
 fn names_in(directory: &Path) -> io::Result<Vec<String>> {
     match fs::read_dir(directory) {
         // A daemon that was killed before it made its directories.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         entries => entries?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
     }
-}
-
-/// Kills the guards of these sessions.
-fn kill_guards(ids: &[String]) {
-    let marks: Vec<String> = ids.iter().map(|id| format!("MAESTRO_SESSION={id}")).collect();
-    let marked = live_processes_where(|entry| marks.iter().any(|mark| entry == mark.as_bytes()));
-    for pid in marked.into_iter().filter(|pid| command_line(*pid).split(' ').nth(1) == Some("__guard")) {
-        // One that has ended meanwhile is as dead as it should be.
-        as_pid(pid).and_then(|pid| kill_process(pid, Signal::KILL).ok());
-    }
-}
-
-fn as_pid(pid: u32) -> Option<Pid> {
-    Pid::from_raw(pid.cast_signed())
-}
-
-/// The words of a process's command line.
-fn command_line(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
-}
-
-/// Whether a process is below another.
-fn is_below(pid: u32, ancestor: Option<u32>) -> bool {
-    let mut current = pid;
-    while current > 1 {
-        let stat = fs::read_to_string(format!("/proc/{current}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        current = parent.unwrap_or(0);
-        if Some(current) == ancestor {
-            return true;
-        }
-    }
-    false
 }
