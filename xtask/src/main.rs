@@ -1,7 +1,8 @@
 //! The project's own commands, called as `cargo xtask …`.
 //!
 //! *Is*: `up` (a machine made ready and the product started), `test` (everything that must hold, ending in one line),
-//! `tidy` (the rules a compiler does not check), `codegen` (files written from the code), `e2e` (real agents).
+//! `tidy` (the rules a compiler does not check), `codegen` (files written from the code), `e2e` (real agents),
+//! `faults` (daemons killed at random moments).
 //!
 //! *Invariants*: every command can be run again; it says what it does as it does it; what is missing is named with the
 //! command that mends it; caches live in one directory that may be deleted at any time.
@@ -11,6 +12,7 @@
 
 mod codegen;
 mod e2e;
+mod faults;
 mod layout;
 mod need;
 mod shell;
@@ -52,6 +54,8 @@ enum Task {
         #[arg(long)]
         all: bool,
     },
+    /// Kill daemons at random moments and hold what is left to what was acknowledged
+    Faults(faults::Faults),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
             (false, true) => e2e::Wanted::Required,
             (false, false) => e2e::Wanted::Named(agents),
         }),
+        Task::Faults(faults) => faults.run().map(|()| true),
     };
     match went_well {
         Ok(true) => ExitCode::SUCCESS,

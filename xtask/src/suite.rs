@@ -4,7 +4,9 @@ mod first_run;
 mod tally;
 
 use crate::{
-    e2e, layout,
+    e2e,
+    faults::{self, Faults},
+    layout,
     need::{self, Installer},
     shell::{self, say},
     tidy,
@@ -27,8 +29,10 @@ pub(crate) enum Stage {
     Doc,
     /// Dependencies have allowed licences, sources and versions
     Deny,
-    /// All tests of the workspace but those with real agents; among them, that generated files are current
+    /// All tests of the workspace but those with stages of their own; among them, that generated files are current
     Tests,
+    /// Daemons are killed at random moments
+    Faults,
     /// The examples in the documentation
     Doctests,
     /// The scripted model server does what its script says, and so does the recorder of agents
@@ -124,6 +128,7 @@ impl Stage {
                 installer.ensure(&need::GIT)?;
                 count(&mut tests_command()?)
             }
+            Self::Faults => count(&mut Faults::of(faults::ROUNDS_IN_SUITE).command()),
             Self::Doctests => count(&mut shell::cargo(["test", "--locked", "--workspace", "--doc"])),
             Self::ModelServer => match installer.ensure(&need::PYTHON) {
                 Ok(python) => count(&mut shell::command(
@@ -145,11 +150,11 @@ impl Stage {
     }
 }
 
-/// All tests but those with real agents.
+/// All tests but those that have a stage of their own.
 fn tests_command() -> Result<Command> {
     match need::cargo_tool("cargo-nextest") {
         Ok(program) => {
-            let filter = format!("not {}", e2e::FILTER);
+            let filter = format!("not ({} or {})", e2e::FILTER, faults::FILTER);
             Ok(shell::command(program, ["nextest", "run", "--locked", "--workspace", "-E", &filter]))
         }
         Err(error) => {

@@ -9,7 +9,8 @@ use crate::{
 };
 use maestro_acp::AgentTable;
 use maestro_log::{
-    Committer, DataDir, DataDirError, DataLock, LockError, LogDir, LogDirError, StartCommitterError,
+    Committer, DataDir, DataDirError, DataLock, DirectoryId, LockError, LogDir, LogDirError,
+    StartCommitterError,
 };
 use maestro_process::{GuardProgram, ProcessDefaults, SpawnRecord, Spawner, StartError};
 use maestro_protocol::{SessionId, Timestamp};
@@ -123,7 +124,7 @@ struct DaemonFile<'a> {
 /// # Errors
 /// When it cannot start; nothing was changed then but what a data directory needs to exist.
 pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<(), ServeError> {
-    let (data_dir, _lock) = take_data_dir(&config.data_path)?;
+    let (data_dir, lock) = take_data_dir(&config.data_path)?;
     let step = |step| move |source| ServeError::Step { step, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(step("listening to SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(step("listening to SIGINT"))?;
@@ -140,7 +141,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     let logs =
         LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
     let (stored, marked) = load(&logs)?;
-    sweep(&stored).await;
+    sweep(&stored, lock.directory()).await;
     let socket = data_dir
         .socket_path()
         .map_err(|source| ServeError::DataDir { path: config.data_path.clone(), source })?;
@@ -152,7 +153,8 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
 
     let tasks = TaskTracker::new();
     let agents = Agents::new(config.agents, config.program);
-    let around = Surroundings { sources, agents, logs, spawner, tasks: tasks.clone() };
+    let around =
+        Surroundings { sources, agents, logs, directory: lock.directory(), spawner, tasks: tasks.clone() };
     let registry = registry::start(around, stored, &marked);
     let stop = CancellationToken::new();
     let server = tokio::spawn(server::run(listener, registry.clone(), stop.clone()));
@@ -196,8 +198,9 @@ fn load(logs: &LogDir) -> Result<(Vec<StoredSession>, BTreeSet<SessionId>), Serv
 }
 
 /// Ends what the guards of a killed daemon left behind, if they were killed too.
-async fn sweep(stored: &[StoredSession]) {
-    let records: Vec<SpawnRecord> = stored.iter().filter_map(|stored| stored.spawn.clone()).collect();
+async fn sweep(stored: &[StoredSession], directory: DirectoryId) {
+    let records: Vec<SpawnRecord> =
+        stored.iter().filter_map(|stored| stored.left_by(directory)).cloned().collect();
     if records.is_empty() {
         return;
     }

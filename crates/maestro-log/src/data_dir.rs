@@ -3,7 +3,7 @@
 mod lock;
 mod socket;
 
-pub use lock::{DataLock, LockError};
+pub use lock::{DataLock, DirectoryId, LockError};
 
 use std::{
     fs::{self, DirBuilder, Metadata},

@@ -23,7 +23,7 @@ mod reader;
 mod sidecar;
 
 pub use committer::{Committer, Poisoned, StartCommitterError, Ticket};
-pub use data_dir::{DataDir, DataDirError, DataLock, LockError};
+pub use data_dir::{DataDir, DataDirError, DataLock, DirectoryId, LockError};
 pub use index::{IndexError, IndexState, Touch};
 pub use log::{AppendError, OpenLogError, OpenReport, SessionLog};
 pub use log_dir::{LogDir, LogDirError};

@@ -215,13 +215,18 @@ impl TestDaemon {
 
     /// What all its processes printed so far, stdout and stderr.
     pub fn log(&self) -> String {
-        let numbers = 1..=self.starts;
-        numbers
-            .flat_map(|number| ["out", "err"].map(|stream| self.log_path(number, stream)))
-            .map(|path| {
-                fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
-            })
-            .collect()
+        (1..=self.starts).map(|number| self.log_of(number)).collect()
+    }
+
+    /// What the newest of its processes printed so far, stdout and stderr.
+    pub fn last_log(&self) -> String {
+        self.log_of(self.starts)
+    }
+
+    fn log_of(&self, number: u32) -> String {
+        let paths = ["out", "err"].map(|stream| self.log_path(number, stream));
+        let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
+        paths.map(|path| read(path).unwrap_or_default()).concat()
     }
 
     fn log_path(&self, number: u32, stream: &str) -> PathBuf {
@@ -259,6 +264,12 @@ impl TestDaemon {
 
     /// Starts it (again) and waits for the ready line.
     pub fn start(&mut self) -> Result<(), StartError> {
+        self.launch()?;
+        self.wait_until_ready()
+    }
+
+    /// Starts it (again) and does not wait, for a test that ends it before it is ready.
+    pub fn launch(&mut self) -> Result<(), StartError> {
         self.kill().map_err(StartError::Place)?;
         self.starts += 1;
         let create = |stream| File::create(self.log_path(self.starts, stream)).map_err(StartError::Place);
@@ -269,7 +280,7 @@ impl TestDaemon {
         let child =
             command.spawn().map_err(|source| StartError::Spawn { program: self.program.clone(), source })?;
         self.child = Some(child);
-        self.wait_until_ready()
+        Ok(())
     }
 
     fn wait_until_ready(&mut self) -> Result<(), StartError> {

@@ -25,7 +25,7 @@ mod watch;
 pub use agent::main as scripted_agent_main;
 pub use daemon::{DaemonBuilder, StartError, TestDaemon};
 pub use door::{Answer, Door, DoorError, Incoming, WebSocket};
-pub use processes::{is_gone, live_processes_with};
+pub use processes::{is_gone, live_processes_where, live_processes_with};
 pub use program::{ProgramError, scripted_agent};
 pub use record::{Descendant, Inspection, Received, Record};
 pub use script::{Descent, Payload, Script, Step, Steps, Stream};

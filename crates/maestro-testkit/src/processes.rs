@@ -3,9 +3,14 @@ use std::{fs, path::Path};
 /// The ids of the live processes of this user whose environment holds exactly this variable with this value, as
 /// `NAME=value`. It was given at their start, so it finds those that left their parent or session, too.
 pub fn live_processes_with(variable: &str) -> Vec<u32> {
+    live_processes_where(|entry| entry == variable.as_bytes())
+}
+
+/// As [`live_processes_with`], for the processes with a variable, as `NAME=value`, that is as `wanted` says.
+pub fn live_processes_where(wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| holds(*pid, variable) && !is_gone(*pid)).collect()
+    pids.filter(|pid| holds(*pid, &wanted) && !is_gone(*pid)).collect()
 }
 
 /// Whether no process has this id, or only a zombie.
@@ -16,10 +21,10 @@ pub fn is_gone(pid: u32) -> bool {
     matches!(state, None | Some('Z' | 'X'))
 }
 
-fn holds(pid: u32, variable: &str) -> bool {
+fn holds(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> bool {
     // Another user's process is unreadable and therefore none of ours.
     let environment = fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    environment.split(|byte| *byte == 0).any(wanted)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::{fs, io, path::Path};
 
 /// One thing that a scripted agent does. Strings of `message`, `result`, `error` and text payloads may hold
 /// `{{session}}`, `{{cwd}}` (of the last `session/new` or `session/load`), `{{process}}` (1 for the first process
-/// that plays the script), `{{id:NAME}}` (the id of the call that an [`Step::Expect`] named) and `{{outcome:ID}}`
+/// that plays the script), `{{next}}` (1 at its first use in a process, then 2, …), `{{id:NAME}}` (the id of the call that an [`Step::Expect`] named) and `{{outcome:ID}}`
 /// (how the permission request with that id was answered). A string that is one placeholder and nothing else becomes
 /// the value itself, so that ids keep their JSON type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

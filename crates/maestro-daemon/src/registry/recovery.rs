@@ -3,7 +3,7 @@
 
 use crate::session::{SessionHandle, StoredSession, Surroundings, Wish};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use maestro_protocol::{EndReason, SessionId, Status};
+use maestro_protocol::{EndReason, Session, SessionId, Status};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Recoveries under way at once: agents take hundreds of megabytes and a core each while they start.
@@ -51,6 +51,12 @@ fn fate(status: Status, marked: bool) -> Fate {
     }
 }
 
+fn show_as_starting(session: &mut Session) {
+    session.status = Status::Starting;
+    session.end_reason = None;
+    session.activity_detail = None;
+}
+
 impl Recovery {
     /// Sorts the stored sessions by what becomes of them. Those to resume show `Starting` from now on.
     pub(super) fn plan(
@@ -65,9 +71,7 @@ impl Recovery {
             match fate(stored.session.status, marked.contains(&id)) {
                 Fate::Rest => {}
                 Fate::Resume => {
-                    stored.session.status = Status::Starting;
-                    stored.session.end_reason = None;
-                    stored.session.activity_detail = None;
+                    show_as_starting(&mut stored.session);
                     resumes.push_back((id, Kind::Resume));
                 }
                 Fate::Crashed => {
@@ -106,11 +110,30 @@ impl Recovery {
         if kind == Kind::Mend {
             return Attempt { id, wish: None };
         }
-        if let Err(error) = self.around.logs.take_marker(id) {
+        self.consume_marker(id);
+        Attempt { id, wish: Some(Wish::Recover) }
+    }
+
+    /// Says in the sidecar that the session starts, and only then takes its marker. A daemon that is killed from here on
+    /// leaves a session that had crashed; without the order, one that a shutdown ended and that nobody resumes.
+    fn consume_marker(&self, id: SessionId) {
+        let logs = &self.around.logs;
+        let told = match logs.read_sidecar::<StoredSession>(id) {
+            Ok(Some(mut stored)) => {
+                show_as_starting(&mut stored.session);
+                logs.write_sidecar(id, &stored).err()
+            }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = told {
+            let told = crate::report::chain(&error);
+            tracing::error!(session.id = %id, "The sidecar of session `{id}` could not say that it starts: {told}");
+        }
+        if let Err(error) = logs.take_marker(id) {
             let told = crate::report::chain(&error);
             tracing::error!(session.id = %id, "The marker of session `{id}` could not be consumed: {told}");
         }
-        Attempt { id, wish: Some(Wish::Recover) }
     }
 
     /// Counts the attempt as under way until the session is no longer starting.

@@ -23,7 +23,7 @@ use axum::{Router, body::Body};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use maestro_acp::AgentTable;
-use maestro_log::{Committer, LogDir};
+use maestro_log::{Committer, DataDir, LogDir};
 use maestro_process::{GuardProgram, ProcessDefaults, Spawner};
 use maestro_protocol::{Problem, Session};
 use serde_json::{Value, json};
@@ -76,7 +76,9 @@ impl Api {
         let program = std::env::current_exe().expect("the test's own program");
         let committer = Committer::start().expect("a committer");
         let guard = GuardProgram::open(&program).expect("a guard program");
+        let lock = DataDir::open(dir.path()).expect("a data directory").lock().expect("its lock");
         let around = Surroundings {
+            directory: lock.directory(),
             sources: Sources::system(),
             agents: Agents::new(AgentTable::built_in(), program),
             logs: LogDir::open(dir.path(), &committer).expect("a directory for logs"),

@@ -19,7 +19,7 @@ use crate::{
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use maestro_acp::{Batch, Frame as AcpFrame, OutboxEnd, RawId};
-use maestro_log::{LogDir, Poisoned};
+use maestro_log::{DirectoryId, LogDir, Poisoned};
 use maestro_process::{AgentExit, SpawnRecord, Spawner};
 use maestro_protocol::{Session, SessionId, Status};
 use serde_json::Value;
@@ -45,6 +45,7 @@ pub(crate) struct Surroundings {
     pub(crate) sources: Sources,
     pub(crate) agents: Agents,
     pub(crate) logs: LogDir,
+    pub(crate) directory: DirectoryId,
     pub(crate) spawner: Spawner,
     pub(crate) tasks: TaskTracker,
 }

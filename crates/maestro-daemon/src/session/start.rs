@@ -107,6 +107,7 @@ impl SessionActor {
         }
         if record.is_some() {
             self.stored.spawn = record;
+            self.stored.spawned_in = Some(self.around.directory);
             self.save().await;
         }
     }

@@ -1,5 +1,6 @@
 //! What a session's sidecar holds: the session as last known and what a later daemon needs to start it again.
 
+use maestro_log::DirectoryId;
 use maestro_process::SpawnRecord;
 use maestro_protocol::{Day, Session, SessionId, Spending};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,10 @@ pub(crate) struct StoredSession {
     /// The newest process tree, for the sweep after a crash.
     #[serde(default)]
     pub(crate) spawn: Option<SpawnRecord>,
+    /// The data directory of the daemon that made it. In a copy the processes belong to the original, whose daemon may
+    /// well be alive.
+    #[serde(default)]
+    pub(crate) spawned_in: Option<DirectoryId>,
     /// What was spent by day, a copy of what the log tells; `None` until the log was first read for it.
     #[serde(default)]
     pub(crate) ledger: Option<Arc<Ledger>>,
@@ -33,5 +38,10 @@ pub(crate) type Ledger = BTreeMap<Day, Spending>;
 impl StoredSession {
     pub(crate) fn id(&self) -> SessionId {
         self.session.id
+    }
+
+    /// What is to be swept, for a daemon that holds this directory.
+    pub(crate) fn left_by(&self, directory: DirectoryId) -> Option<&SpawnRecord> {
+        self.spawn.as_ref().filter(|_| self.spawned_in == Some(directory))
     }
 }

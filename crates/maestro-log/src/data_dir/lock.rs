@@ -1,7 +1,9 @@
 use crate::files;
+use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::PathBuf,
 };
 use thiserror::Error;
@@ -14,6 +16,15 @@ use thiserror::Error;
 #[must_use = "the directory is free again when this is dropped"]
 pub struct DataLock {
     _held: File,
+    directory: DirectoryId,
+}
+
+/// Which directory a lock is on: its lock file's own place on the disk. A directory that is moved keeps it; a copy has
+/// another, and so have the directories of two daemons that run at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryId {
+    device: u64,
+    inode: u64,
 }
 
 /// Why a data directory could not be taken.
@@ -61,9 +72,14 @@ impl DataLock {
             Err(TryLockError::Error(source)) => return Err(LockError::Take { path, source }),
         }
         match write_pid(&file) {
-            Ok(()) => Ok(Self { _held: file }),
+            Ok(directory) => Ok(Self { _held: file, directory }),
             Err(source) => Err(LockError::Write { path, source }),
         }
+    }
+
+    /// The directory that is held. Whoever left this in one of its files held the same lock before, and is gone.
+    pub fn directory(&self) -> DirectoryId {
+        self.directory
     }
 }
 
@@ -74,10 +90,12 @@ fn holder(pid: Option<u32>) -> String {
     }
 }
 
-fn write_pid(mut file: &File) -> io::Result<()> {
+fn write_pid(mut file: &File) -> io::Result<DirectoryId> {
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{}", std::process::id())
+    writeln!(file, "{}", std::process::id())?;
+    let metadata = file.metadata()?;
+    Ok(DirectoryId { device: metadata.dev(), inode: metadata.ino() })
 }
 
 /// The number in the lock file; `None` while the holder is writing it. A number is whole when its newline is there.

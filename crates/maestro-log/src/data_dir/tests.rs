@@ -103,6 +103,20 @@ fn a_second_lock_names_the_holder() {
 }
 
 #[test]
+fn a_directory_is_the_same_after_a_move_and_another_after_a_copy() {
+    let temp = tempfile::tempdir().unwrap();
+    let (first, moved, copied) = (temp.path().join("a"), temp.path().join("b"), temp.path().join("c"));
+    let id = |path: &Path| DataDir::open(path).unwrap().lock().unwrap().directory();
+    let original = id(&first);
+    assert_eq!(id(&first), original);
+    fs::rename(&first, &moved).unwrap();
+    assert_eq!(id(&moved), original);
+    fs::create_dir(&copied).unwrap();
+    fs::copy(moved.join("lock"), copied.join("lock")).unwrap();
+    assert_ne!(id(&copied), original);
+}
+
+#[test]
 fn a_long_socket_path_moves_to_a_closed_directory() {
     let temp = tempfile::tempdir().unwrap();
     let path = |run_len: usize| {

@@ -1,5 +1,6 @@
 use serde_json::Value;
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     io::{Error, Result},
 };
@@ -10,6 +11,8 @@ pub(super) struct Variables {
     pub(super) session: Option<String>,
     pub(super) cwd: Option<String>,
     process: usize,
+    /// How many numbers `{{next}}` has given out.
+    counted: Cell<u64>,
     /// Ids of the calls that steps named.
     pub(super) ids: BTreeMap<String, Value>,
     /// How requests of ours were answered, by id as text.
@@ -83,6 +86,10 @@ impl Variables {
             None if name == "session" => text(&self.session)?,
             None if name == "cwd" => text(&self.cwd)?,
             None if name == "process" => self.process.into(),
+            None if name == "next" => {
+                self.counted.set(self.counted.get() + 1);
+                self.counted.get().into()
+            }
             Some(("id", key)) => self.ids.get(key).cloned().ok_or_else(unset)?,
             Some(("outcome", key)) => text(&self.outcomes.get(key).cloned())?,
             _ => return Ok(None),
@@ -113,6 +120,13 @@ mod tests {
         check(&json!("{{{session}}}"), &json!("{s-1}"));
         check(&json!("{{nothing}} }} {{"), &json!("{{nothing}} }} {{"));
         check(&json!("{{session}}{{session}}"), &json!("s-1s-1"));
+    }
+
+    #[test]
+    fn numbers_are_given_out_once_each() {
+        let variables = Variables::new(1);
+        let filled = variables.fill(&json!(["{{next}}", "n{{next}}.{{next}}"])).unwrap();
+        assert_eq!(filled, json!([1, "n2.3"]));
     }
 
     #[test]
