@@ -20,12 +20,13 @@ mod problem;
 mod request;
 mod session;
 mod state;
+mod state_patch;
 mod time;
 mod transcript;
 mod usage;
 
 pub use agent::{AgentInfo, AgentList};
-pub use frame::{Frame, ReplayEvent, ReplayPage};
+pub use frame::{Frame, ReplayEvent, ReplayPage, TextFrame};
 pub use id::{AgentKey, Cursor, InvalidId, Nonce, RowId, SessionId};
 pub use line::{
     ApprovalLine, ApprovalOutcome, ApprovalResolvedLine, ClockLine, Envelope, NoticeLine, NoticeReason,
@@ -40,6 +41,7 @@ pub use state::{
     Command, ContextWindow, LastEnd, ModeState, ModelState, Origin, PendingApproval, PermissionOption,
     PermissionOptionKind, ReducedState, StateKey, TurnState,
 };
+pub use state_patch::StatePatch;
 pub use time::Timestamp;
 pub use transcript::{
     RowTimes, Times, TranscriptDelta, TranscriptRow, TranscriptRowKind, TranscriptSnapshot,
