@@ -16,8 +16,9 @@ mod start;
 mod starting;
 mod stored;
 mod turn;
+mod wire;
 
 pub(crate) use actor::{ActorEnd, Birth, Surroundings, spawn_parts};
-pub(crate) use handle::{Decider, Frames, Pulse, SessionError, SessionHandle};
+pub(crate) use handle::{Decider, Frames, Held, Pulse, SessionError, SessionHandle, View};
 pub(crate) use start::Wish;
 pub(crate) use stored::{Ledger, StoredSession};

@@ -13,6 +13,7 @@
 
 mod agent;
 mod frame;
+mod hunk;
 mod id;
 pub mod json;
 mod line;
@@ -27,6 +28,7 @@ mod usage;
 
 pub use agent::{AgentInfo, AgentList};
 pub use frame::{Frame, ReplayEvent, ReplayPage, TextFrame};
+pub use hunk::{DiffBlock, Hunk, HunkLine, HunkLineKind, Omitted, RowHunks};
 pub use id::{AgentKey, Cursor, InvalidId, Nonce, RowId, SessionId};
 pub use line::{
     ApprovalLine, ApprovalOutcome, ApprovalResolvedLine, ClockLine, Envelope, NoticeLine, NoticeReason,
@@ -34,7 +36,8 @@ pub use line::{
 };
 pub use problem::{Problem, ProblemCode};
 pub use request::{
-    ApprovalAnswer, CreateSession, Decision, PromptBody, RenameSession, ReplayQuery, SessionList,
+    ApprovalAnswer, CreateSession, Decision, Deltas, PromptBody, RenameSession, ReplayQuery, SessionList,
+    WatchQuery,
 };
 pub use session::{Activity, Cost, EndReason, Session, Status, Usage, View};
 pub use state::{

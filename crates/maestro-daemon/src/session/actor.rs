@@ -6,7 +6,8 @@ use crate::{
     session::{
         approvals::Approvals,
         handle::{
-            COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX,
+            COMMANDS_MAX, Command, LOOKS_MAX, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish,
+            URGENT_MAX,
         },
         journal::Journal,
         own_turns::OwnTurns,
@@ -129,6 +130,7 @@ pub(crate) struct SessionActor {
 struct Lanes {
     commands: mpsc::Receiver<Command>,
     urgent: mpsc::Receiver<Command>,
+    looks: mpsc::Receiver<Command>,
     stops: mpsc::Receiver<StopWish>,
 }
 
@@ -145,6 +147,7 @@ pub(crate) struct Birth {
 pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = ActorEnd> + Send + 'static) {
     let (commands_tx, commands) = mpsc::channel(COMMANDS_MAX);
     let (urgent_tx, urgent) = mpsc::channel(URGENT_MAX);
+    let (looks_tx, looks) = mpsc::channel(LOOKS_MAX);
     let (stops_tx, stops) = mpsc::channel(STOPS_MAX);
     let mut shown = birth.stored.session.clone();
     if birth.start.is_some() {
@@ -158,12 +161,13 @@ pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = 
     let handle = SessionHandle {
         commands: commands_tx,
         urgent: urgent_tx,
+        looks: looks_tx,
         stops: stops_tx,
         session: session_rx,
         pulse: pulse_rx,
         ledger: ledger_rx,
     };
-    let lanes = Lanes { commands, urgent, stops };
+    let lanes = Lanes { commands, urgent, looks, stops };
     (handle, run(birth, Shown { session, pulse, ledger }, lanes))
 }
 
@@ -273,6 +277,7 @@ impl SessionActor {
             () = tokio::time::sleep(RETRY), if retry => Input::Retry,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
+            Some(look) = lanes.looks.recv() => Input::Command(look),
             () = tokio::time::sleep(DEAD_IDLE), if dead => Input::IdleOver,
         }
     }
@@ -324,10 +329,7 @@ impl SessionActor {
             self.on_hush_over();
         }
         for _ in 0..COMMANDS_PER_BATCH {
-            let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv())
-            else {
-                return;
-            };
+            let Some(command) = self.lanes.next_command() else { return };
             self.on_command(command).await;
         }
     }
@@ -391,14 +393,25 @@ impl Lanes {
     /// Closes the lanes unless something waits in them. Whoever comes too late finds them closed and asks the
     /// registry for a new actor.
     fn close_if_empty(&mut self) -> bool {
-        let empty = self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty();
-        if empty {
-            self.commands.close();
-            self.urgent.close();
-            self.stops.close();
+        if !self.is_empty() {
+            return false;
         }
+        self.commands.close();
+        self.urgent.close();
+        self.looks.close();
+        self.stops.close();
         // A command may have slipped in between the look and the close; then the loop serves it first.
-        empty && self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty()
+        self.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.urgent.is_empty() && self.looks.is_empty() && self.stops.is_empty()
+    }
+
+    /// What waits, people's wishes before sockets' questions.
+    fn next_command(&mut self) -> Option<Command> {
+        let lanes = [&mut self.urgent, &mut self.commands, &mut self.looks];
+        lanes.into_iter().find_map(|lane| lane.try_recv().ok())
     }
 }
 

@@ -3,16 +3,14 @@
 use crate::{
     clock::Sources,
     session::{
-        handle::{Frames, Pulse},
+        handle::{Frames, Held, Pulse, View},
         opening::touches,
+        wire::{Overlay, Wire},
     },
 };
-use bytes::Bytes;
 use maestro_log::{AppendError, LogReader, SessionLog, Ticket};
-use maestro_projection::{Applied, Projection};
-use maestro_protocol::{
-    ClockLine, Cursor, Envelope, Frame, PendingApproval, ReducedState, StateKey, Timestamp,
-};
+use maestro_projection::{Applied, DeltaForm, Projection};
+use maestro_protocol::{ClockLine, Cursor, Envelope, StateKey, Timestamp};
 use tokio::sync::watch;
 
 /// A `clock` line precedes a line once the log's last time is this far from now (CONTRACT §5.6).
@@ -33,13 +31,12 @@ pub(super) struct Journal {
     urgent: Cursor,
     /// State keys that changed since they were last taken.
     changed: Vec<StateKey>,
-    /// The newest answer to `changes`, shared by sockets that ask the same.
-    cached: Option<(Cursor, Frames)>,
+    wire: Wire,
 }
 
 impl Journal {
     pub(super) fn new(log: SessionLog, projection: Projection, sources: Sources) -> Self {
-        Self { log, projection, sources, urgent: 0, changed: Vec::new(), cached: None }
+        Self { log, projection, sources, urgent: 0, changed: Vec::new(), wire: Wire::default() }
     }
 
     /// Appends a line, after a `clock` line if the log's time is stale. When this fails, nothing happened but perhaps
@@ -69,8 +66,8 @@ impl Journal {
 
     fn append_as_is(&mut self, line: &[u8]) -> Result<Cursor, AppendError> {
         let cursor = self.log.append(line)?;
-        self.cached = None;
         let applied = self.projection.apply(cursor, line);
+        self.wire.note(cursor, &applied);
         // The index is derived: one that cannot be written is made anew when the log is opened next.
         if let Err(error) = self.log.index(cursor, &touches(&applied)) {
             tracing::debug!("A line could not be indexed: {}", crate::report::chain(&error));
@@ -100,52 +97,21 @@ impl Journal {
 
     /// Wakes the sockets if there is something new, and tells whether there is.
     pub(super) fn announce(&self, pulse: &watch::Sender<Pulse>) -> bool {
-        let cursor = self.projection.cursor();
+        let now = self.wire.pulse(self.projection.cursor(), self.urgent);
         pulse.send_if_modified(|pulse| {
-            let news = pulse.cursor != cursor;
-            (pulse.cursor, pulse.urgent) = (cursor, self.urgent);
+            let news = pulse.cursor != now.cursor;
+            *pulse = Pulse { ended: pulse.ended, ..now };
             news
         })
     }
 
-    pub(super) fn snapshot(&self, pending: Option<PendingApproval>) -> Frames {
-        let snapshot = self.projection.snapshot();
-        let cursor = snapshot.cursor;
-        let transcript =
-            Frame::TranscriptSnapshot { cursor, rows: snapshot.rows, times: self.projection.times() };
-        Frames {
-            cursor,
-            frames: vec![
-                serialise(&transcript),
-                serialise(&Frame::ReducedState { state: self.state(pending) }),
-            ],
-        }
+    /// The transcript, or its tail, and the state.
+    pub(super) fn snapshot(&mut self, overlay: Overlay, view: View) -> Frames {
+        self.wire.snapshot(&self.projection, overlay, view)
     }
 
-    /// One frame with everything that changed after `since`; none if nothing did.
-    pub(super) fn changes(&mut self, since: Cursor, pending: Option<PendingApproval>) -> Frames {
-        let cursor = self.projection.cursor();
-        if since >= cursor {
-            return Frames { cursor, frames: Vec::new() };
-        }
-        if let Some((from, frames)) = &self.cached
-            && *from == since
-        {
-            return frames.clone();
-        }
-        let (transcript, times) = self.projection.changed_since(since);
-        let frame = Frame::ProjectionUpdate { cursor, transcript, state: self.state(pending), times };
-        let frames = Frames { cursor, frames: vec![serialise(&frame)] };
-        self.cached = Some((since, frames.clone()));
-        frames
+    /// One frame with everything that came after what a socket holds; none if nothing did.
+    pub(super) fn changes(&mut self, overlay: Overlay, held: &Held, form: DeltaForm) -> Frames {
+        self.wire.changes(&self.projection, overlay, held, form)
     }
-
-    fn state(&self, pending_approval: Option<PendingApproval>) -> ReducedState {
-        ReducedState { pending_approval, ..self.projection.state() }
-    }
-}
-
-/// Frames have string keys only, which JSON can always hold.
-fn serialise(frame: &Frame) -> Bytes {
-    serde_json::to_vec(frame).expect("a frame is always representable as JSON").into()
 }

@@ -93,16 +93,24 @@ proptest! {
             let (grown, text_times) = projection.grown_since(&standing);
             prop_assert_eq!(text_times, times);
             prop_assert_eq!(grown.len(), changed.len());
-            changed.into_iter().for_each(|delta| plain.take(delta));
+            for delta in changed {
+                plain.take(delta);
+            }
             if standing.cursor() == 0 {
                 let (rows, _, older) = projection.tail(tail);
                 prop_assert_eq!((rows.len(), older), (tail.min(plain.rows.len()), tail < plain.rows.len()));
                 held = plain.rows.len() - rows.len();
-                rows.into_iter().for_each(|row| last.take(TranscriptDelta::Append { row }));
+                for row in rows {
+                    last.take(TranscriptDelta::Append { row });
+                }
             } else {
-                grown.iter().cloned().for_each(|delta| last.take(delta));
+                for delta in &grown {
+                    last.take(delta.clone());
+                }
             }
-            grown.into_iter().for_each(|delta| text.take(delta));
+            for delta in grown {
+                text.take(delta);
+            }
             let keys = projection.state_changed_since(standing.cursor());
             StatePatch::of(projection.state(), &keys).apply(&mut state);
             standing = projection.standing();
