@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod server;
 mod session;
+mod tally;
 
 pub use openapi::openapi_json;
 pub use run::{Config, ReadyInfo, ServeError, serve};

@@ -8,6 +8,7 @@ mod frames;
 mod handle;
 mod journal;
 mod lines;
+mod noise;
 mod opening;
 mod own_turns;
 mod own_work;

@@ -5,7 +5,10 @@ use crate::{
 use maestro_protocol::{
     Cursor, Deltas, Frame, ReducedState, RowId, TextFrame, Times, TranscriptDelta, TranscriptRow, WatchQuery,
 };
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 use thiserror::Error;
 
 /// Why a watch ended.
@@ -40,6 +43,8 @@ pub enum WatchError {
 pub struct Watch {
     socket: WebSocket,
     query: WatchQuery,
+    /// The lengths of texts that were lengthened, in UTF-16 units.
+    units: BTreeMap<RowId, u64>,
     /// The last line covered.
     pub cursor: Cursor,
     /// The rows in their order.
@@ -70,6 +75,7 @@ impl Watch {
         let mut watch = Self {
             socket,
             query,
+            units: BTreeMap::new(),
             cursor: 0,
             rows: Vec::new(),
             state: ReducedState::default(),
@@ -214,7 +220,10 @@ impl Watch {
                 None => self.rows.push(row),
             },
             TranscriptDelta::Patch { row } => match self.position(&row.id) {
-                Some(at) => self.rows[at] = row,
+                Some(at) => {
+                    self.units.remove(&row.id);
+                    self.rows[at] = row;
+                }
                 None => self.unless_older(&format!("{} is patched but unknown", row.id))?,
             },
             TranscriptDelta::Remove { id } => self.rows.retain(|row| row.id != id),
@@ -222,7 +231,10 @@ impl Watch {
                 return Err(format!("{id} is lengthened, which the plain form never does"));
             }
             TranscriptDelta::AppendText { id, offset, text } => match self.position(&id) {
-                Some(at) => lengthen(&mut self.rows[at], offset, &text)?,
+                Some(at) => {
+                    let units = lengthen(&mut self.rows[at], self.units.get(&id).copied(), offset, &text)?;
+                    self.units.insert(id, units);
+                }
                 None => self.unless_older(&format!("{id} is lengthened but unknown"))?,
             },
         }
@@ -239,16 +251,18 @@ impl Watch {
     }
 }
 
-fn lengthen(row: &mut TranscriptRow, offset: u64, more: &str) -> Result<(), String> {
+/// Adds to a row's text, which is `units` long, if that was counted; gives its new length.
+fn lengthen(row: &mut TranscriptRow, units: Option<u64>, offset: u64, more: &str) -> Result<u64, String> {
     let Some(serde_json::Value::String(text)) = row.data.pointer_mut("/content/text") else {
         return Err(format!("{} is lengthened but has no text", row.id));
     };
-    let units = text.encode_utf16().count() as u64;
+    let count = |text: &str| text.encode_utf16().count() as u64;
+    let units = units.unwrap_or_else(|| count(text));
     if units != offset {
         return Err(format!("{} is lengthened at {offset} but is {units} long", row.id));
     }
     text.push_str(more);
-    Ok(())
+    Ok(units + count(more))
 }
 
 impl WatchError {

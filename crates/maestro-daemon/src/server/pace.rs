@@ -39,32 +39,34 @@ impl Pace {
     pub(super) fn sent(self, now: Instant, bytes: usize) -> Self {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let pause = Duration::from_millis(bytes.saturating_mul(1000) / BYTES_PER_SECOND);
-        Self { last_at: now, pause: pause.max(SHORTEST), ..self }
+        let shortest = if self.form == DeltaForm::Plain { SHORTEST } else { Duration::ZERO };
+        Self { last_at: now, pause: pause.max(shortest), ..self }
     }
 
     /// From when on the next frame may go to a socket that holds `held`; `None` when it lacks nothing. A moment that is
-    /// past means at once. Frames in the text form cost what is new and never wait: what comes while one is under way
-    /// is in the next.
+    /// past means at once. What is only added in the text form costs what is new and never waits: what comes while a
+    /// frame is under way is in the next. Rows as a whole are bounded in that form too.
     pub(super) fn due(&self, held: &Held, pulse: &Pulse) -> Option<Instant> {
         if pulse.cursor <= held.cursor {
             return None;
         }
-        let hurries = pulse.urgent > held.cursor || pulse.ended.is_some() || self.form == DeltaForm::Text;
-        Some(if hurries {
-            self.last_at
-        } else if only_lengthens(held, pulse) {
-            self.last_at + self.pause.max(LONGEST_WAIT)
-        } else {
-            self.last_at + self.pause
-        })
+        let hurries = pulse.urgent > held.cursor || pulse.ended.is_some();
+        let grows = pulse.reshaped <= held.cursor;
+        let pause = match self.form {
+            _ if hurries => Duration::ZERO,
+            DeltaForm::Text if grows => Duration::ZERO,
+            DeltaForm::Plain if grows && !has_grown_enough(held, pulse) => self.pause.max(LONGEST_WAIT),
+            DeltaForm::Plain | DeltaForm::Text => self.pause,
+        };
+        Some(self.last_at + pause)
     }
 }
 
-/// Whether all that came is a text that is longer by less than the part that is worth a frame.
-fn only_lengthens(held: &Held, pulse: &Pulse) -> bool {
+/// Whether a text that grew is longer by the part that is worth a frame.
+fn has_grown_enough(held: &Held, pulse: &Pulse) -> bool {
     let added = pulse.streamed - held.streamed;
     let before = pulse.growing.saturating_sub(added);
-    pulse.reshaped <= held.cursor && added.saturating_mul(GROWN_BY) < before
+    added.saturating_mul(GROWN_BY) >= before
 }
 
 #[cfg(test)]
@@ -113,6 +115,17 @@ mod tests {
         check(Some(100), 5, at(6, 5), Some(33));
         check(Some(4 * 1024 * 1024), 5, at(6, 5), Some(1000));
         check(Some(1024 * 1024), 5, at(6, 0), Some(250));
+    }
+
+    #[test]
+    fn in_the_text_form_only_long_frames_of_whole_rows_wait() {
+        let held = Held { cursor: 5, ..Held::default() };
+        let grown = Pulse { cursor: 6, streamed: 1, growing: 1 << 20, reshaped: 5, ..Pulse::default() };
+        check_held(Text, Some(1024 * 1024), &held, grown, Some(0));
+        check_held(Text, None, &held, at(6, 0), Some(0));
+        check_held(Text, Some(1000), &held, at(6, 0), Some(0));
+        check_held(Text, Some(1024 * 1024), &held, at(6, 0), Some(250));
+        check_held(Text, Some(1024 * 1024), &held, at(6, 6), Some(0));
     }
 
     #[test]
@@ -193,8 +206,10 @@ mod tests {
         #[test]
         fn a_socket_costs_a_bounded_rate(bytes in 0_usize..64 << 20) {
             let now = Instant::now();
-            let due = Pace::start(Plain, now).sent(now, bytes).due(&Held::default(), &at(1, 0));
-            let due = due.expect("there is a change");
+            let due = |form| Pace::start(form, now).sent(now, bytes).due(&Held::default(), &at(1, 0));
+            let of_text = due(Text).expect("there is a change");
+            let due = due(Plain).expect("there is a change");
+            prop_assert_eq!(due, of_text.max(now + Duration::from_millis(33)));
             let seconds = (due - now).as_secs_f64() + 0.001;
             #[expect(clippy::cast_precision_loss, reason = "a few bytes more or less do not matter here")]
             let rate = bytes as f64 / seconds;

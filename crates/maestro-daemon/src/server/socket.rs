@@ -46,9 +46,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a socket waits at a shutdown for its session's last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// When a busy session is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
-
 /// The limits of a socket.
 pub(super) fn config() -> WebSocketConfig {
     WebSocketConfig::default()
@@ -208,10 +205,6 @@ where
             Ok(frames) => {
                 let bytes = self.send(frames).await?;
                 self.pace = self.pace.sent(Instant::now(), bytes);
-                Ok(())
-            }
-            Err(SessionError::Busy) => {
-                tokio::time::sleep(ASK_AGAIN).await;
                 Ok(())
             }
             Err(error) => Err(End::of_error(&error)),

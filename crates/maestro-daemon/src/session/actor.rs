@@ -10,6 +10,7 @@ use crate::{
             URGENT_MAX,
         },
         journal::Journal,
+        noise::Noise,
         own_turns::OwnTurns,
         starting::{Agent, StartOutcome},
         stored::{Ledger, StoredSession},
@@ -116,6 +117,7 @@ pub(crate) struct SessionActor {
     pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
     pub(super) backlog: VecDeque<AcpFrame>,
+    pub(super) noise: Noise,
     /// Whether it was told that the log takes no lines.
     pub(super) stalled: bool,
     pub(super) session: watch::Sender<Session>,
@@ -224,6 +226,7 @@ impl SessionActor {
             own_turns: OwnTurns::none(Instant::now()),
             deciding: Vec::new(),
             backlog: VecDeque::new(),
+            noise: Noise::default(),
             stalled: false,
             session,
             pulse,

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod faults;
+mod load;
 mod own_turns;
 mod peers;
 mod processes;
