@@ -5,7 +5,7 @@ use crate::{
 use http::{HeaderValue, Method};
 use maestro_protocol::{
     AgentList, ApprovalAnswer, CreateSession, Decision, Nonce, PromptBody, RenameSession, ReplayPage,
-    ReplayQuery, Session, SessionId, SessionList,
+    ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, WatchQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::Path;
@@ -93,19 +93,29 @@ impl Client {
         self.get(&format!("/api/sessions/{id}/structured/replay{}", replay_query(query))).await
     }
 
+    /// `GET …/structured/rows/{row}/hunks`: what a row with a diff changes.
+    pub async fn hunks(&self, id: SessionId, row: &RowId) -> Result<RowHunks, ClientError> {
+        let row = path_piece(row.as_str());
+        self.get(&format!("/api/sessions/{id}/structured/rows/{row}/hunks")).await
+    }
+
     /// `GET /api/agents`.
     pub async fn agents(&self) -> Result<AgentList, ClientError> {
         self.get("/api/agents").await
     }
 
-    /// `WS /api/structured/{id}`: the live frames of a session, over reconnects.
-    pub async fn structured(&self, id: SessionId) -> Result<StructuredStream, ClientError> {
-        StructuredStream::open(self.clone(), id).await
+    /// `WS /api/structured/{id}`: the live frames of a session in the form that `query` names, over reconnects.
+    pub async fn structured(
+        &self,
+        id: SessionId,
+        query: WatchQuery,
+    ) -> Result<StructuredStream, ClientError> {
+        StructuredStream::open(self.clone(), id, query).await
     }
 
     /// The transcript and the state as they stand: the first two frames of the socket.
     pub async fn snapshot(&self, id: SessionId) -> Result<TranscriptModel, ClientError> {
-        StructuredStream::open(self.clone(), id).await?.snapshot().await
+        StructuredStream::open(self.clone(), id, WatchQuery::default()).await?.snapshot().await
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -148,6 +158,13 @@ fn replay_query(query: ReplayQuery) -> String {
     if joined.is_empty() { joined } else { format!("?{joined}") }
 }
 
+/// Text as one piece of a path: every byte but letters, digits and `-._~` is percent-encoded.
+fn path_piece(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode = |byte: u8| if is_plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +178,13 @@ mod tests {
         check(Some(0), None, None, "?since=0");
         check(None, Some(7), Some(50), "?before=7&limit=50");
         check(Some(3), None, Some(1), "?since=3&limit=1");
+    }
+
+    #[test]
+    fn any_text_is_one_piece_of_a_path() {
+        let check = |text: &str, expect: &str| assert_eq!(path_piece(text), expect);
+        check("tool:call_1.a-b~", "tool%3Acall_1.a-b~");
+        check("../a?b#c%", "..%2Fa%3Fb%23c%25");
+        check("\u{e9} \0", "%C3%A9%20%00");
     }
 }

@@ -19,5 +19,5 @@ mod transport;
 
 pub use client::Client;
 pub use error::{ClientError, UnreadableAnswer};
-pub use model::{Applied, Gap, TranscriptModel};
+pub use model::{Applied, Gap, LiveFrame, TranscriptModel};
 pub use structured::{StructuredEvent, StructuredStream};

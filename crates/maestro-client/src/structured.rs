@@ -1,12 +1,12 @@
 use crate::{
-    Client, ClientError, TranscriptModel, UnreadableAnswer,
+    Client, ClientError, LiveFrame, TranscriptModel, UnreadableAnswer,
     transport::{drive, read_answer, within},
 };
 use futures_util::StreamExt as _;
 use http::{HeaderValue, Method, StatusCode, header};
 use hyper::{client::conn::http1, upgrade::Upgraded};
 use hyper_util::rt::TokioIo;
-use maestro_protocol::{Frame, ProblemCode, SessionId};
+use maestro_protocol::{Deltas, Frame, ProblemCode, SessionId, TextFrame, WatchQuery};
 use std::{pin::pin, time::Duration};
 use tokio::time::Instant;
 use tokio_tungstenite::{
@@ -40,8 +40,9 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 /// What a stream tells next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StructuredEvent {
-    /// A frame. The first after an opening or a [`StructuredEvent::Reconnecting`] is a whole snapshot.
-    Frame(Box<Frame>),
+    /// A frame. The first after an opening, a [`StructuredEvent::Reconnecting`] or a [`StructuredStream::resync`] is a
+    /// snapshot.
+    Frame(Box<LiveFrame>),
     /// The connection was lost; the stream tries to get it back.
     Reconnecting,
     /// The session is dead. The stream tells this again however often it is asked.
@@ -52,6 +53,7 @@ pub enum StructuredEvent {
 pub struct StructuredStream {
     client: Client,
     id: SessionId,
+    query: WatchQuery,
     link: Link,
 }
 
@@ -63,16 +65,29 @@ enum Link {
 
 /// What one read of an open socket gave.
 enum Read {
-    Frame(Box<Frame>),
+    Frame(Box<LiveFrame>),
     Beat,
     Lost,
     Dead,
 }
 
 impl StructuredStream {
-    pub(crate) async fn open(client: Client, id: SessionId) -> Result<Self, ClientError> {
-        let socket = connect(&client, id).await?;
-        Ok(Self { client, id, link: Link::opened(socket) })
+    pub(crate) async fn open(client: Client, id: SessionId, query: WatchQuery) -> Result<Self, ClientError> {
+        let socket = connect(&client, id, query).await?;
+        Ok(Self { client, id, query, link: Link::opened(socket) })
+    }
+
+    /// Asks for this tail at the next connection, which a loss or a resync brings.
+    pub fn set_tail(&mut self, tail: Option<u64>) {
+        self.query.tail = tail;
+    }
+
+    /// Gives this connection up and begins again with a snapshot: for a reader whose model found a [`crate::Gap`].
+    /// Nothing is told of it but that snapshot.
+    pub fn resync(&mut self) {
+        if !matches!(self.link, Link::Dead) {
+            self.link = Link::lost();
+        }
     }
 
     /// The next event. Cancel safe: a dropped call loses no frame.
@@ -83,22 +98,24 @@ impl StructuredStream {
         loop {
             match &mut self.link {
                 Link::Dead => return Ok(StructuredEvent::Dead),
-                Link::Open { socket, heard_at } => match read(socket, *heard_at, self.id).await? {
-                    Read::Beat => *heard_at = Instant::now(),
-                    Read::Frame(frame) => {
-                        *heard_at = Instant::now();
-                        return Ok(StructuredEvent::Frame(frame));
+                Link::Open { socket, heard_at } => {
+                    match read(socket, *heard_at, self.id, self.query).await? {
+                        Read::Beat => *heard_at = Instant::now(),
+                        Read::Frame(frame) => {
+                            *heard_at = Instant::now();
+                            return Ok(StructuredEvent::Frame(frame));
+                        }
+                        Read::Dead => self.link = Link::Dead,
+                        Read::Lost => {
+                            self.link = Link::lost();
+                            return Ok(StructuredEvent::Reconnecting);
+                        }
                     }
-                    Read::Dead => self.link = Link::Dead,
-                    Read::Lost => {
-                        self.link = Link::lost();
-                        return Ok(StructuredEvent::Reconnecting);
-                    }
-                },
+                }
                 Link::Lost { since, retry_at, wait } => {
                     tokio::time::sleep_until(*retry_at).await;
                     let given_up = since.elapsed() >= RECONNECT_LIMIT;
-                    match connect(&self.client, self.id).await {
+                    match connect(&self.client, self.id, self.query).await {
                         Ok(socket) => self.link = Link::opened(socket),
                         Err(error) if error.code() == Some(ProblemCode::NotStructured) => {
                             self.link = Link::Dead;
@@ -125,11 +142,15 @@ impl StructuredStream {
                     StructuredEvent::Reconnecting => continue,
                     // It died between the opening and its first frame. Opening again tells that in the daemon's words.
                     StructuredEvent::Dead => {
-                        self.link = Link::opened(connect(&self.client, self.id).await?);
+                        self.link = Link::opened(connect(&self.client, self.id, self.query).await?);
                         continue;
                     }
                 };
-                let whole = matches!(frame, Frame::ReducedState { .. });
+                let whole = matches!(
+                    frame,
+                    LiveFrame::Plain(Frame::ReducedState { .. })
+                        | LiveFrame::Text(TextFrame::ReducedState { .. })
+                );
                 model.apply(frame).map_err(|gap| unreadable(self.id, UnreadableAnswer::Gap(gap)))?;
                 if whole {
                     return Ok(model);
@@ -171,10 +192,11 @@ fn may_pass(error: &ClientError) -> bool {
 }
 
 /// Opens the socket. Done over the same HTTP client as everything else, so that a refusal is read whole.
-async fn connect(client: &Client, id: SessionId) -> Result<Socket, ClientError> {
+async fn connect(client: &Client, id: SessionId, query: WatchQuery) -> Result<Socket, ClientError> {
     let route = route(id);
     let key = generate_key();
-    let mut request = client.door.request(Method::GET, &format!("/api/structured/{id}"), None);
+    let path = format!("/api/structured/{id}{}", watch_query(query));
+    let mut request = client.door.request(Method::GET, &path, None);
     let headers = request.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
@@ -206,14 +228,30 @@ async fn connect(client: &Client, id: SessionId) -> Result<Socket, ClientError> 
     Ok(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(config)).await)
 }
 
-async fn read(socket: &mut Socket, heard_at: Instant, id: SessionId) -> Result<Read, ClientError> {
+/// Names what differs from the default.
+fn watch_query(query: WatchQuery) -> String {
+    let deltas = (query.deltas == Some(Deltas::Text)).then(|| "deltas=text".to_owned());
+    let tail = query.tail.map(|n| format!("tail={n}"));
+    let given = [deltas, tail].into_iter().flatten().collect::<Vec<_>>().join("&");
+    if given.is_empty() { given } else { format!("?{given}") }
+}
+
+async fn read(
+    socket: &mut Socket,
+    heard_at: Instant,
+    id: SessionId,
+    query: WatchQuery,
+) -> Result<Read, ClientError> {
     let Ok(message) = tokio::time::timeout_at(heard_at + SILENCE_LIMIT, socket.next()).await else {
         return Ok(Read::Lost);
     };
     match message {
         Some(Ok(Message::Text(text))) => {
-            let frame = maestro_protocol::json::from_slice(text.as_bytes())
-                .map_err(|source| unreadable(id, UnreadableAnswer::Json(source)))?;
+            let frame = match query.deltas.unwrap_or_default() {
+                Deltas::Plain => maestro_protocol::json::from_slice(text.as_bytes()).map(LiveFrame::Plain),
+                Deltas::Text => maestro_protocol::json::from_slice(text.as_bytes()).map(LiveFrame::Text),
+            };
+            let frame = frame.map_err(|source| unreadable(id, UnreadableAnswer::Json(source)))?;
             Ok(Read::Frame(Box::new(frame)))
         }
         Some(Ok(Message::Binary(_))) => Err(unreadable(id, UnreadableAnswer::NotText)),
@@ -223,5 +261,23 @@ async fn read(socket: &mut Socket, heard_at: Instant, id: SessionId) -> Result<R
         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Read::Beat),
         // Why a connection ended makes no difference: all that helps is to open another.
         Some(Ok(Message::Close(_)) | Err(_)) | None => Ok(Read::Lost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::watch_query;
+    use maestro_protocol::{Deltas, WatchQuery};
+
+    #[test]
+    fn a_query_names_only_what_is_not_the_default() {
+        let check = |deltas: Option<Deltas>, tail: Option<u64>, expect: &str| {
+            assert_eq!(watch_query(WatchQuery { deltas, tail }), expect);
+        };
+        check(None, None, "");
+        check(Some(Deltas::Plain), None, "");
+        check(Some(Deltas::Text), None, "?deltas=text");
+        check(None, Some(0), "?tail=0");
+        check(Some(Deltas::Text), Some(40), "?deltas=text&tail=40");
     }
 }

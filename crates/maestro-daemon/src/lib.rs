@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod server;
 mod session;
+mod tally;
 
 pub use agents::package_version;
 pub use openapi::openapi_json;

@@ -2,7 +2,7 @@
 
 use crate::server::routes;
 use maestro_protocol::{
-    ApprovalOutcome, Frame, NoticeReason, Problem, ProblemCode, ReplayEvent, TranscriptDelta,
+    ApprovalOutcome, Frame, NoticeReason, Problem, ProblemCode, ReplayEvent, TextFrame, TranscriptDelta,
     TranscriptSnapshot,
 };
 use utoipa::OpenApi;
@@ -28,6 +28,7 @@ use utoipa::OpenApi;
         Problem,
         ProblemCode,
         ReplayEvent,
+        TextFrame,
         TranscriptDelta,
         TranscriptSnapshot
     ))
@@ -46,12 +47,14 @@ pub fn openapi_json() -> String {
 mod tests {
     use super::openapi_json;
     use maestro_protocol::{
-        Frame, LastEnd, Problem, ProblemCode, ReducedState, ReplayPage, RowTimes, Session, SessionId, Status,
-        Times, Timestamp, TranscriptDelta, TurnState, Usage, View, json as deep,
+        Frame, LastEnd, Problem, ProblemCode, ReducedState, ReplayPage, RowTimes, Session, SessionId,
+        StateKey, StatePatch, Status, TextFrame, Times, Timestamp, TranscriptDelta, TurnState, Usage, View,
+        json as deep,
     };
     use maestro_protocol::{RowId, TranscriptRow, TranscriptRowKind};
+    use serde::{Serialize, de::DeserializeOwned};
     use serde_json::{Value, json};
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::{collections::BTreeSet, fmt::Debug, fs, path::Path};
 
     fn document() -> Value {
         serde_json::from_str(&openapi_json()).expect("JSON")
@@ -74,7 +77,12 @@ mod tests {
         assert!(document["openapi"].as_str().expect("a version").starts_with("3.1"));
         let mut references = BTreeSet::new();
         collect(&document, &mut references);
-        assert!(references.contains("#/components/schemas/Frame"), "the socket names its frames");
+        for frames in ["Frame", "TextFrame"] {
+            assert!(
+                references.contains(&format!("#/components/schemas/{frames}")),
+                "the socket names its frames"
+            );
+        }
         for reference in references {
             let target = reference.strip_prefix('#').expect("a local reference");
             assert!(document.pointer(target).is_some(), "{reference}");
@@ -131,7 +139,7 @@ mod tests {
     fn every_frame_reads_back_and_its_kind_is_documented() {
         let row = |kind| TranscriptRow { id: RowId::plan(), kind, data: json!({"entries": []}) };
         let at = Timestamp::from_millisecond(1);
-        let times = std::iter::once((RowId::plan(), RowTimes([at, at]))).collect();
+        let times: Times = std::iter::once((RowId::plan(), RowTimes([at, at]))).collect();
         let transcript = vec![
             TranscriptDelta::Append { row: row(TranscriptRowKind::Plan) },
             TranscriptDelta::Patch { row: row(TranscriptRowKind::Plan) },
@@ -140,16 +148,43 @@ mod tests {
         ];
         let state = ReducedState::default();
         let rows = vec![row(TranscriptRowKind::Plan)];
-        let frames = [
-            Frame::TranscriptSnapshot { cursor: 7, rows, times },
-            Frame::ReducedState { state: state.clone() },
-            Frame::ProjectionUpdate { cursor: 8, transcript, state, times: Times::new() },
-        ];
+        let patch = StatePatch::of(state.clone(), &[StateKey::Turn, StateKey::Title]);
+        check_frames(
+            "Frame",
+            &[
+                Frame::TranscriptSnapshot {
+                    cursor: 7,
+                    rows: rows.clone(),
+                    times: times.clone(),
+                    older: true,
+                },
+                Frame::ReducedState { state: state.clone() },
+                Frame::ProjectionUpdate {
+                    cursor: 8,
+                    transcript: transcript.clone(),
+                    state: state.clone(),
+                    times: Times::new(),
+                },
+            ],
+        );
+        check_frames(
+            "TextFrame",
+            &[
+                TextFrame::TranscriptSnapshot { cursor: 7, rows, times, older: false },
+                TextFrame::ReducedState { state },
+                TextFrame::ProjectionUpdate { cursor: 8, transcript, state: patch, times: Times::new() },
+            ],
+        );
+    }
+
+    /// One sample of each kind of a union of frames.
+    #[track_caller]
+    fn check_frames<T: Serialize + DeserializeOwned + PartialEq + Debug>(union: &str, frames: &[T]) {
         let document = document();
-        let kinds = kinds(&document["components"]["schemas"]["Frame"]);
-        for frame in &frames {
+        let kinds = kinds(&document["components"]["schemas"][union]);
+        for frame in frames {
             let text = serde_json::to_vec(frame).expect("JSON");
-            assert_eq!(deep::from_slice::<Frame>(&text).expect("a frame"), *frame);
+            assert_eq!(deep::from_slice::<T>(&text).expect("a frame"), *frame);
             let value: Value = serde_json::from_slice(&text).expect("JSON");
             assert!(kinds.contains(value["type"].as_str().expect("a kind")), "{value}");
         }

@@ -12,6 +12,7 @@ mod body;
 mod client;
 mod connection;
 mod gate;
+mod hunks;
 mod listener;
 mod pace;
 mod peer;

@@ -9,6 +9,7 @@ mod grace;
 mod handle;
 mod journal;
 mod lines;
+mod noise;
 mod opening;
 mod owed;
 mod own_turns;
@@ -19,8 +20,9 @@ mod starting;
 mod storage;
 mod stored;
 mod turn;
+mod wire;
 
 pub(crate) use actor::{ActorEnd, Birth, Surroundings, spawn_parts};
-pub(crate) use handle::{Decider, Frames, Pulse, SessionError, SessionHandle};
+pub(crate) use handle::{Decider, Frames, Held, Pulse, SessionError, SessionHandle, View};
 pub(crate) use start::Wish;
 pub(crate) use stored::{Ledger, StoredSession};

@@ -22,7 +22,7 @@ mod touch;
 
 pub use fold::{StateFold, Step};
 pub use line::Line;
-pub use projection::{Applied, Projection, RowChange, TextGrowth};
+pub use projection::{Applied, Projection, RowChange, Standing, TextGrowth};
 pub use replay::{MAX_EVENTS, PAGE_BYTES, Page, Window, replay};
 pub use row::fold_row;
 pub use touch::{Action, DeltaForm, Touch};

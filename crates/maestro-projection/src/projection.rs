@@ -1,4 +1,5 @@
 mod changes;
+mod standing;
 
 use crate::fold::StateFold;
 use crate::line::Line;
@@ -6,9 +7,10 @@ use crate::row::{fold_row, row_text};
 use crate::touch::{Action, Touch};
 pub use changes::{Applied, RowChange, TextGrowth};
 use maestro_protocol::{
-    Cursor, Day, Origin, ReducedState, RowId, RowTimes, Spending, Times, Timestamp, TranscriptRow,
+    Cursor, Day, Origin, ReducedState, RowId, RowTimes, Spending, StateKey, Times, Timestamp, TranscriptRow,
     TranscriptSnapshot,
 };
+pub use standing::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A log folded to its rows and its state, for live use.
@@ -21,6 +23,8 @@ pub struct Projection {
     /// The line that touched each row last, and the row's place.
     touched: BTreeSet<(Cursor, usize)>,
     ledger: BTreeMap<Day, Spending>,
+    /// The line that changed each key of the state last.
+    state_touched: BTreeMap<StateKey, Cursor>,
 }
 
 #[derive(Debug, Clone)]
@@ -29,6 +33,8 @@ struct Entry {
     row: Option<TranscriptRow>,
     born: Cursor,
     last: Cursor,
+    /// The last line that did anything else to it than to lengthen its text.
+    reshaped: Cursor,
     created: Option<Timestamp>,
     updated: Option<Timestamp>,
     /// The length of its text in UTF-16 code units, kept so that appending never counts the whole.
@@ -55,6 +61,7 @@ impl Projection {
             self.ledger.entry(now.into()).or_default().add(&spent);
         }
         let changes = step.touches.into_iter().map(|touch| self.touch(cursor, touch, line)).collect();
+        self.state_touched.extend(step.state.iter().map(|key| (*key, cursor)));
         Applied::Line { changes, state: step.state }
     }
 
@@ -138,6 +145,9 @@ impl Projection {
         entry.created = entry.created.or(now);
         entry.updated = now;
         entry.last = cursor;
+        if growth.is_none() {
+            entry.reshaped = cursor;
+        }
         self.touched.remove(&(prev, place));
         self.touched.insert((cursor, place));
         RowChange { row_id: touch.row_id, action: touch.action, born: known.is_none(), prev, growth }
@@ -146,7 +156,7 @@ impl Projection {
 
 impl Entry {
     fn unborn(born: Cursor, created: Option<Timestamp>) -> Self {
-        Self { row: None, born, last: 0, created, updated: created, text_utf16: 0 }
+        Self { row: None, born, last: 0, reshaped: born, created, updated: created, text_utf16: 0 }
     }
 
     /// Folds a line in; gives what it appended where it only lengthened text.

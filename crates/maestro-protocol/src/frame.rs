@@ -1,22 +1,26 @@
-use crate::{Cursor, ReducedState, Times, TranscriptDelta, TranscriptRow};
+use crate::{Cursor, ReducedState, StatePatch, Times, TranscriptDelta, TranscriptRow};
 use serde::{Deserialize, Serialize};
 
 /// What the daemon sends on `WS /api/structured/{id}`: one `TranscriptSnapshot`, one `ReducedState` of the same
 /// cursor, then a `ProjectionUpdate` for everything that happens next (CONTRACT §6.3). A client sends nothing.
+/// [`TextFrame`] has the form of `?deltas=text`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Frame {
-    /// The whole transcript.
+    /// The whole transcript, or its end where a tail was asked for.
     TranscriptSnapshot {
         /// The last line that the rows reflect.
         #[cfg_attr(feature = "schema", schema(value_type = u64))]
         cursor: Cursor,
-        /// All rows, in order of birth.
+        /// All rows, or the last ones, in order of birth.
         rows: Vec<TranscriptRow>,
         /// Times of the rows.
         #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, crate::RowTimes>))]
         times: Times,
+        /// Whether there are rows before these. Absent means no.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        older: bool,
     },
     /// The whole state.
     ReducedState {
@@ -32,6 +36,47 @@ pub enum Frame {
         transcript: Vec<TranscriptDelta>,
         /// The state at `cursor`.
         state: ReducedState,
+        /// Times of the changed rows.
+        #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, crate::RowTimes>))]
+        times: Times,
+    },
+}
+
+/// A [`Frame`] in the form of `?deltas=text` (CONTRACT §6.3): an update tells of text that only became longer what was
+/// added, and of the state the keys that changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum TextFrame {
+    /// The whole transcript, or its end where a tail was asked for.
+    TranscriptSnapshot {
+        /// The last line that the rows reflect.
+        #[cfg_attr(feature = "schema", schema(value_type = u64))]
+        cursor: Cursor,
+        /// All rows, or the last ones, in order of birth.
+        rows: Vec<TranscriptRow>,
+        /// Times of the rows.
+        #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, crate::RowTimes>))]
+        times: Times,
+        /// Whether there are rows before these. Absent means no.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        older: bool,
+    },
+    /// The whole state.
+    ReducedState {
+        /// At the cursor of the frame before.
+        state: ReducedState,
+    },
+    /// What changed. May cover many lines.
+    ProjectionUpdate {
+        /// The last line covered.
+        #[cfg_attr(feature = "schema", schema(value_type = u64))]
+        cursor: Cursor,
+        /// One delta per row changed since the frame before: `AppendText` with all that was added, where its text only
+        /// became longer, else the row in its newest form.
+        transcript: Vec<TranscriptDelta>,
+        /// The keys of the state that changed since the frame before.
+        state: StatePatch,
         /// Times of the changed rows.
         #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, crate::RowTimes>))]
         times: Times,

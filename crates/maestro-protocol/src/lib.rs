@@ -13,6 +13,7 @@
 
 mod agent;
 mod frame;
+mod hunk;
 mod id;
 pub mod json;
 mod line;
@@ -20,12 +21,14 @@ mod problem;
 mod request;
 mod session;
 mod state;
+mod state_patch;
 mod time;
 mod transcript;
 mod usage;
 
 pub use agent::{AgentInfo, AgentList};
-pub use frame::{Frame, ReplayEvent, ReplayPage};
+pub use frame::{Frame, ReplayEvent, ReplayPage, TextFrame};
+pub use hunk::{DiffBlock, Hunk, HunkLine, HunkLineKind, Omitted, RowHunks};
 pub use id::{AgentKey, Cursor, InvalidId, Nonce, RowId, SessionId};
 pub use line::{
     ApprovalLine, ApprovalOutcome, ApprovalResolvedLine, ClockLine, Envelope, NoticeLine, NoticeReason,
@@ -33,13 +36,15 @@ pub use line::{
 };
 pub use problem::{Problem, ProblemCode};
 pub use request::{
-    ApprovalAnswer, CreateSession, Decision, PromptBody, RenameSession, ReplayQuery, SessionList,
+    ApprovalAnswer, CreateSession, Decision, Deltas, PromptBody, RenameSession, ReplayQuery, SessionList,
+    WatchQuery,
 };
 pub use session::{Activity, Cost, EndReason, Session, Status, Usage, View};
 pub use state::{
     Command, ContextWindow, LastEnd, ModeState, ModelState, Origin, PendingApproval, PermissionOption,
     PermissionOptionKind, ReducedState, StateKey, TurnState,
 };
+pub use state_patch::StatePatch;
 pub use time::Timestamp;
 pub use transcript::{
     RowTimes, Times, TranscriptDelta, TranscriptRow, TranscriptRowKind, TranscriptSnapshot,

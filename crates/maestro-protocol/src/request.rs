@@ -98,3 +98,29 @@ pub struct ReplayQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
+
+/// How deltas tell that a text became longer (CONTRACT §6.5).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum Deltas {
+    /// The row as a whole.
+    #[default]
+    Plain,
+    /// What was added.
+    Text,
+}
+
+/// The query of `WS /api/structured/{id}`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct WatchQuery {
+    /// The form of updates: `plain`, the default, or `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", param(inline))]
+    pub deltas: Option<Deltas>,
+    /// How many rows the snapshot holds at most, the last ones; all unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<u64>,
+}

@@ -2,8 +2,13 @@ use crate::{
     door::{Answer, Door, DoorError, Incoming, WebSocket},
     wait::TimedOut,
 };
-use maestro_protocol::{Cursor, Frame, ReducedState, RowId, Times, TranscriptDelta, TranscriptRow};
-use std::time::{Duration, Instant};
+use maestro_protocol::{
+    Cursor, Deltas, Frame, ReducedState, RowId, TextFrame, Times, TranscriptDelta, TranscriptRow, WatchQuery,
+};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 use thiserror::Error;
 
 /// Why a watch ended.
@@ -33,10 +38,13 @@ pub enum WatchError {
     },
 }
 
-/// A session as its socket shows it: rows and state, folded from frames in the plain form.
+/// A session as its socket shows it: rows and state, folded from frames in either form.
 #[derive(Debug)]
 pub struct Watch {
     socket: WebSocket,
+    query: WatchQuery,
+    /// The lengths of texts that were lengthened, in UTF-16 units.
+    units: BTreeMap<RowId, u64>,
     /// The last line covered.
     pub cursor: Cursor,
     /// The rows in their order.
@@ -45,21 +53,36 @@ pub struct Watch {
     pub state: ReducedState,
     /// Row times.
     pub times: Times,
+    /// Whether there are rows before the first of these.
+    pub older: bool,
     /// How many frames came.
     pub frames: u64,
+    /// How many bytes these were.
+    pub bytes: u64,
 }
 
 impl Watch {
     /// Opens the socket of a session and takes in the first two frames.
     pub async fn open(door: &Door, session: &str) -> Result<Self, WatchError> {
-        let socket = door.socket(&format!("/api/structured/{session}")).await?;
+        Self::open_as(door, session, WatchQuery::default()).await
+    }
+
+    /// As [`Watch::open`], in this form and with this tail.
+    pub async fn open_as(door: &Door, session: &str, query: WatchQuery) -> Result<Self, WatchError> {
+        let deltas = if query.deltas == Some(Deltas::Text) { "text" } else { "plain" };
+        let tail = query.tail.map(|n| format!("&tail={n}")).unwrap_or_default();
+        let socket = door.socket(&format!("/api/structured/{session}?deltas={deltas}{tail}")).await?;
         let mut watch = Self {
             socket,
+            query,
+            units: BTreeMap::new(),
             cursor: 0,
             rows: Vec::new(),
             state: ReducedState::default(),
             times: Times::new(),
+            older: false,
             frames: 0,
+            bytes: 0,
         };
         let limit = Duration::from_secs(30);
         watch.take_in(limit).await?;
@@ -135,26 +158,58 @@ impl Watch {
         };
         let broken =
             |reason: String| WatchError::Frame { reason, frame: String::from_utf8_lossy(&data).into_owned() };
-        let frame = maestro_protocol::json::from_slice(&data).map_err(|error| broken(error.to_string()))?;
         self.frames += 1;
-        self.apply(frame).map_err(broken)
+        self.bytes += data.len() as u64;
+        let unreadable = |error: serde_json::Error| error.to_string();
+        let applied = if self.query.deltas == Some(Deltas::Text) {
+            let frame = maestro_protocol::json::from_slice(&data).map_err(unreadable);
+            frame.and_then(|frame| self.apply_text(frame))
+        } else {
+            let frame = maestro_protocol::json::from_slice(&data).map_err(unreadable);
+            frame.and_then(|frame| self.apply(frame))
+        };
+        applied.map_err(broken)
     }
 
     fn apply(&mut self, frame: Frame) -> Result<(), String> {
         match frame {
-            Frame::TranscriptSnapshot { cursor, rows, times } => {
-                (self.cursor, self.rows, self.times) = (cursor, rows, times);
+            Frame::TranscriptSnapshot { cursor, rows, times, older } => {
+                (self.cursor, self.rows, self.times, self.older) = (cursor, rows, times, older);
             }
             Frame::ReducedState { state } => self.state = state,
             Frame::ProjectionUpdate { cursor, transcript, state, times } => {
-                if cursor < self.cursor {
-                    return Err(format!("the cursor went back from {}", self.cursor));
-                }
-                transcript.into_iter().try_for_each(|delta| self.apply_delta(delta))?;
-                (self.cursor, self.state) = (cursor, state);
-                self.times.extend(times);
+                self.update(cursor, transcript, times)?;
+                self.state = state;
             }
         }
+        Ok(())
+    }
+
+    fn apply_text(&mut self, frame: TextFrame) -> Result<(), String> {
+        match frame {
+            TextFrame::TranscriptSnapshot { cursor, rows, times, older } => {
+                self.apply(Frame::TranscriptSnapshot { cursor, rows, times, older })
+            }
+            TextFrame::ReducedState { state } => self.apply(Frame::ReducedState { state }),
+            TextFrame::ProjectionUpdate { cursor, transcript, state, times } => {
+                state.apply(&mut self.state);
+                self.update(cursor, transcript, times)
+            }
+        }
+    }
+
+    fn update(
+        &mut self,
+        cursor: Cursor,
+        transcript: Vec<TranscriptDelta>,
+        times: Times,
+    ) -> Result<(), String> {
+        if cursor < self.cursor {
+            return Err(format!("the cursor went back from {}", self.cursor));
+        }
+        transcript.into_iter().try_for_each(|delta| self.apply_delta(delta))?;
+        self.cursor = cursor;
+        self.times.extend(times.into_iter().filter(|(id, _)| self.rows.iter().any(|row| row.id == *id)));
         Ok(())
     }
 
@@ -164,22 +219,50 @@ impl Watch {
                 Some(_) => return Err(format!("{} is appended twice", row.id)),
                 None => self.rows.push(row),
             },
-            TranscriptDelta::Patch { row } => {
-                let at =
-                    self.position(&row.id).ok_or_else(|| format!("{} is patched but unknown", row.id))?;
-                self.rows[at] = row;
-            }
+            TranscriptDelta::Patch { row } => match self.position(&row.id) {
+                Some(at) => {
+                    self.units.remove(&row.id);
+                    self.rows[at] = row;
+                }
+                None => self.unless_older(&format!("{} is patched but unknown", row.id))?,
+            },
             TranscriptDelta::Remove { id } => self.rows.retain(|row| row.id != id),
-            TranscriptDelta::AppendText { id, .. } => {
+            TranscriptDelta::AppendText { id, .. } if self.query.deltas != Some(Deltas::Text) => {
                 return Err(format!("{id} is lengthened, which the plain form never does"));
             }
+            TranscriptDelta::AppendText { id, offset, text } => match self.position(&id) {
+                Some(at) => {
+                    let units = lengthen(&mut self.rows[at], self.units.get(&id).copied(), offset, &text)?;
+                    self.units.insert(id, units);
+                }
+                None => self.unless_older(&format!("{id} is lengthened but unknown"))?,
+            },
         }
         Ok(())
+    }
+
+    /// What would be wrong of a row that is not older than the tail.
+    fn unless_older(&self, wrong: &str) -> Result<(), String> {
+        if self.older { Ok(()) } else { Err(wrong.to_owned()) }
     }
 
     fn position(&self, id: &RowId) -> Option<usize> {
         self.rows.iter().position(|row| row.id == *id)
     }
+}
+
+/// Adds to a row's text, which is `units` long, if that was counted; gives its new length.
+fn lengthen(row: &mut TranscriptRow, units: Option<u64>, offset: u64, more: &str) -> Result<u64, String> {
+    let Some(serde_json::Value::String(text)) = row.data.pointer_mut("/content/text") else {
+        return Err(format!("{} is lengthened but has no text", row.id));
+    };
+    let count = |text: &str| text.encode_utf16().count() as u64;
+    let units = units.unwrap_or_else(|| count(text));
+    if units != offset {
+        return Err(format!("{} is lengthened at {offset} but is {units} long", row.id));
+    }
+    text.push_str(more);
+    Ok(units + count(more))
 }
 
 impl WatchError {

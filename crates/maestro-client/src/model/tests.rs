@@ -1,5 +1,5 @@
 use super::*;
-use maestro_protocol::{RowTimes, Timestamp, TranscriptRowKind};
+use maestro_protocol::{RowTimes, StateKey, StatePatch, Timestamp, TranscriptRowKind, TurnState};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn append(id: &str, text: &str) -> TranscriptDelta {
     TranscriptDelta::Append { row: row(id, text) }
 }
 
-fn patch(id: &str, text: &str) -> TranscriptDelta {
+fn patch_row(id: &str, text: &str) -> TranscriptDelta {
     TranscriptDelta::Patch { row: row(id, text) }
 }
 
@@ -25,7 +25,7 @@ fn append_text(row: &str, offset: u64, text: &str) -> TranscriptDelta {
 }
 
 fn snapshot(cursor: Cursor, rows: Vec<TranscriptRow>) -> Frame {
-    Frame::TranscriptSnapshot { cursor, rows, times: Times::new() }
+    Frame::TranscriptSnapshot { cursor, rows, times: Times::new(), older: false }
 }
 
 fn update(cursor: Cursor, transcript: Vec<TranscriptDelta>) -> Frame {
@@ -47,12 +47,17 @@ fn check(deltas: Vec<TranscriptDelta>, expect: Result<&[(&str, &str)], Gap>) {
 #[test]
 fn deltas_change_rows() {
     check(vec![append("b", "two")], Ok(&[("a", "one"), ("b", "two")]));
-    check(vec![append("b", "two"), patch("a", "1")], Ok(&[("a", "1"), ("b", "two")]));
+    check(vec![append("b", "two"), patch_row("a", "1")], Ok(&[("a", "1"), ("b", "two")]));
     check(vec![append("a", "again")], Ok(&[("a", "again")]));
-    check(vec![patch("unknown", "x")], Ok(&[("a", "one")]));
+    check(vec![patch_row("unknown", "x")], Ok(&[("a", "one")]));
     check(vec![append("b", "two"), TranscriptDelta::Remove { id: id("a") }], Ok(&[("b", "two")]));
     check(
-        vec![append("b", "2"), TranscriptDelta::Remove { id: id("a") }, patch("b", "3"), append("c", "4")],
+        vec![
+            append("b", "2"),
+            TranscriptDelta::Remove { id: id("a") },
+            patch_row("b", "3"),
+            append("c", "4"),
+        ],
         Ok(&[("b", "3"), ("c", "4")]),
     );
     check(vec![TranscriptDelta::Remove { id: id("unknown") }], Ok(&[("a", "one")]));
@@ -88,7 +93,7 @@ fn an_update_names_its_rows_and_moves_state_and_times() {
 
     let moment = Timestamp::from_millisecond(1000);
     let times = Times::from([(id("b"), RowTimes([moment, moment]))]);
-    let transcript = vec![append("b", "2"), patch("a", "3")];
+    let transcript = vec![append("b", "2"), patch_row("a", "3")];
     let frame = Frame::ProjectionUpdate {
         cursor: 4,
         transcript,
@@ -98,6 +103,74 @@ fn an_update_names_its_rows_and_moves_state_and_times() {
     assert_eq!(model.apply(frame), Ok(Applied::Update(vec![id("b"), id("a")])));
     assert_eq!((model.cursor(), model.times()), (4, &times));
     assert_eq!(model.state(), &ReducedState::default());
+}
+
+fn text_update(cursor: Cursor, transcript: Vec<TranscriptDelta>, state: StatePatch) -> TextFrame {
+    TextFrame::ProjectionUpdate { cursor, transcript, state, times: Times::new() }
+}
+
+#[test]
+fn a_text_frame_lengthens_rows_and_lays_its_keys_over_the_state() {
+    let mut model = TranscriptModel::default();
+    model.apply(snapshot(1, vec![row("a", "e\u{301}\u{1F980}")])).expect("no gap");
+    let title = ReducedState { title: Some("t".into()), ..ReducedState::default() };
+    model.apply(TextFrame::ReducedState { state: title.clone() }).expect("no gap");
+
+    let turn =
+        ReducedState { turn: TurnState { active: true, ..TurnState::default() }, ..ReducedState::default() };
+    let patch = StatePatch::of(turn.clone(), &[StateKey::Turn]);
+    let frame = text_update(2, vec![append_text("a", 4, "\u{1F980}"), append_text("a", 6, "z")], patch);
+    assert_eq!(model.apply(frame), Ok(Applied::Update(vec![id("a"), id("a")])));
+    assert_eq!(model.rows(), [row("a", "e\u{301}\u{1F980}\u{1F980}z")]);
+    assert_eq!(model.state(), &ReducedState { turn: turn.turn.clone(), ..title });
+
+    let cleared = StatePatch::of(ReducedState::default(), &[StateKey::Title]);
+    model
+        .apply(text_update(3, vec![patch_row("a", "new"), append_text("a", 3, "er")], cleared))
+        .expect("no gap");
+    assert_eq!(model.rows(), [row("a", "newer")]);
+    assert_eq!((model.cursor(), model.state()), (3, &turn));
+}
+
+#[test]
+fn a_text_that_does_not_fit_is_a_gap_and_changes_no_text() {
+    let mut model = TranscriptModel::default();
+    model.apply(snapshot(1, vec![row("a", "\u{1F980}")])).expect("no gap");
+    for offset in [0, 1, 3, 4] {
+        let gap = Err(Gap { row_id: id("a"), offset, held: 2 });
+        assert_eq!(
+            model.apply(text_update(2, vec![append_text("a", offset, "x")], StatePatch::default())),
+            gap
+        );
+        assert_eq!((model.cursor(), model.rows()), (1, &[row("a", "\u{1F980}")][..]));
+    }
+    model.apply(text_update(2, vec![append_text("a", 2, "x")], StatePatch::default())).expect("it fits");
+}
+
+#[test]
+fn of_a_tail_changes_of_older_rows_are_ignored() {
+    let mut model = TranscriptModel::default();
+    let frame =
+        Frame::TranscriptSnapshot { cursor: 5, rows: vec![row("b", "2")], times: Times::new(), older: true };
+    model.apply(frame).expect("no gap");
+    assert!(model.has_older());
+    let moment = Timestamp::from_millisecond(1000);
+    let frame = TextFrame::ProjectionUpdate {
+        cursor: 7,
+        transcript: vec![
+            append_text("a", 99, "x"),
+            patch_row("a", "y"),
+            append("c", "3"),
+            append_text("b", 1, "!"),
+        ],
+        state: StatePatch::default(),
+        times: ["a", "b"].map(|row| (id(row), RowTimes([moment, moment]))).into(),
+    };
+    model.apply(frame).expect("no gap");
+    assert_eq!(model.rows(), [row("b", "2!"), row("c", "3")]);
+    assert_eq!(model.times().keys().collect::<Vec<_>>(), [&id("b")]);
+    model.apply(snapshot(9, vec![row("a", "1")])).expect("no gap");
+    assert!(!model.has_older());
 }
 
 proptest! {
@@ -113,7 +186,7 @@ proptest! {
         for (cursor, piece) in (2..).zip(&pieces) {
             pieced.apply(update(cursor, vec![append_text("a", utf16_len(&text), piece)])).expect("no gap");
             text.push_str(piece);
-            patched.apply(update(cursor, vec![patch("a", &text)])).expect("no gap");
+            patched.apply(update(cursor, vec![patch_row("a", &text)])).expect("no gap");
         }
         prop_assert_eq!(pieced, patched);
     }

@@ -2,10 +2,10 @@
 
 mod server;
 
-use maestro_client::{Client, ClientError, StructuredEvent, UnreadableAnswer};
+use maestro_client::{Client, ClientError, LiveFrame, StructuredEvent, StructuredStream, UnreadableAnswer};
 use maestro_protocol::{
-    CreateSession, Decision, EndReason, Frame, Nonce, ProblemCode, PromptBody, ReplayQuery, SessionId,
-    Status, View,
+    CreateSession, Decision, Deltas, EndReason, Frame, Nonce, ProblemCode, PromptBody, ReducedState,
+    ReplayQuery, SessionId, Status, TextFrame, View, WatchQuery,
 };
 use serde_json::json;
 use server::{DEAD, GARBAGE, LIVE, Server};
@@ -136,19 +136,53 @@ async fn a_socket_of_another_user_is_refused_before_anything_is_sent() {
     assert!(listener.accept().is_err(), "no connection was opened");
 }
 
+fn kind(frame: LiveFrame) -> String {
+    match frame {
+        LiveFrame::Plain(Frame::TranscriptSnapshot { cursor, .. }) => format!("snapshot {cursor}"),
+        LiveFrame::Plain(Frame::ReducedState { .. }) => "state".into(),
+        LiveFrame::Plain(Frame::ProjectionUpdate { cursor, .. }) => format!("update {cursor}"),
+        LiveFrame::Text(frame) => format!("text {}", kind(LiveFrame::Plain(whole(frame)))),
+    }
+}
+
+/// The frame without what only the text form can say.
+fn whole(frame: TextFrame) -> Frame {
+    match frame {
+        TextFrame::TranscriptSnapshot { cursor, rows, times, older } => {
+            Frame::TranscriptSnapshot { cursor, rows, times, older }
+        }
+        TextFrame::ReducedState { state } => Frame::ReducedState { state },
+        TextFrame::ProjectionUpdate { cursor, transcript, times, .. } => {
+            Frame::ProjectionUpdate { cursor, transcript, state: ReducedState::default(), times }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_resync_begins_again_with_a_snapshot_and_asks_as_before() {
+    let server = Server::start();
+    let query = WatchQuery { deltas: Some(Deltas::Text), tail: Some(7) };
+    let mut stream = client(&server).await.structured(id(LIVE), query).await.expect("opened");
+    let next = async |stream: &mut StructuredStream| match stream.next().await.expect("no error") {
+        StructuredEvent::Frame(frame) => kind(*frame),
+        other => panic!("not a frame: {other:?}"),
+    };
+    assert_eq!(next(&mut stream).await, "text snapshot 1");
+    stream.set_tail(None);
+    stream.resync();
+    assert_eq!(next(&mut stream).await, "text snapshot 2");
+    assert_eq!(server.socket_queries(), ["deltas=text&tail=7", "deltas=text"]);
+}
+
 #[tokio::test]
 async fn a_stream_gives_frames_then_a_new_snapshot_after_a_loss_then_the_death() {
     let server = Server::start();
-    let mut stream = client(&server).await.structured(id(LIVE)).await.expect("opened");
+    let mut stream = client(&server).await.structured(id(LIVE), WatchQuery::default()).await.expect("opened");
     let mut told = Vec::new();
     loop {
         let event = tokio::time::timeout(Duration::from_secs(20), stream.next()).await.expect("in time");
         match event.expect("no error") {
-            StructuredEvent::Frame(frame) => told.push(match *frame {
-                Frame::TranscriptSnapshot { cursor, .. } => format!("snapshot {cursor}"),
-                Frame::ReducedState { .. } => "state".into(),
-                Frame::ProjectionUpdate { cursor, .. } => format!("update {cursor}"),
-            }),
+            StructuredEvent::Frame(frame) => told.push(kind(*frame)),
             StructuredEvent::Reconnecting => told.push("reconnecting".into()),
             StructuredEvent::Dead => break,
         }
@@ -164,7 +198,7 @@ async fn a_stream_gives_frames_then_a_new_snapshot_after_a_loss_then_the_death()
 async fn a_dead_session_has_no_stream() {
     let server = Server::start();
     let client = client(&server).await;
-    let refused = client.structured(id(DEAD)).await.err().expect("dead");
+    let refused = client.structured(id(DEAD), WatchQuery::default()).await.err().expect("dead");
     assert_eq!(refused.code(), Some(ProblemCode::NotStructured));
     let refused = client.snapshot(id(DEAD)).await.expect_err("dead");
     assert_eq!(refused.code(), Some(ProblemCode::NotStructured));

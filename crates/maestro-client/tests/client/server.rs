@@ -4,7 +4,7 @@ use axum::{
     Json, Router,
     body::Bytes,
     extract::{
-        Path, Request, State, WebSocketUpgrade,
+        Path, RawQuery, Request, State, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket},
     },
     http::{Method, StatusCode, Uri, header},
@@ -34,6 +34,7 @@ pub(crate) const ROW_DEPTH: usize = 128;
 struct Record {
     requests: Mutex<Vec<(String, Option<Value>)>>,
     user_agents: Mutex<Vec<String>>,
+    socket_queries: Mutex<Vec<String>>,
     sockets_opened: AtomicUsize,
     sockets_open: AtomicUsize,
 }
@@ -68,6 +69,11 @@ impl Server {
         let mut names = self.record.user_agents.lock().expect("unpoisoned").clone();
         names.dedup();
         names
+    }
+
+    /// What the sockets asked for, in their order.
+    pub(crate) fn socket_queries(&self) -> Vec<String> {
+        self.record.socket_queries.lock().expect("unpoisoned").clone()
     }
 
     pub(crate) fn open_sockets(&self) -> usize {
@@ -163,8 +169,10 @@ async fn agents() -> Json<Value> {
 async fn socket(
     State(record): State<Arc<Record>>,
     Path(id): Path<String>,
+    RawQuery(query): RawQuery,
     upgrade: WebSocketUpgrade,
 ) -> Response {
+    record.socket_queries.lock().expect("unpoisoned").push(query.unwrap_or_default());
     match id.as_str() {
         DEAD => not_structured(),
         GARBAGE => upgrade.on_upgrade(async |mut socket| send(&mut socket, "{\"type\":\"Nothing\"}").await),

@@ -5,7 +5,7 @@ use super::{
     gate,
     peer::{self, Peer, Standing},
 };
-use crate::clock::Entropy;
+use crate::{clock::Entropy, tally::Tally};
 use axum::{Router, body::Body};
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -34,13 +34,15 @@ pub(super) struct Connections {
     router: Router,
     lifetime: Lifetime,
     agents: Arc<Semaphore>,
+    /// Connections of agents that found no place.
+    refused: Arc<Tally>,
     entropy: Arc<dyn Entropy>,
 }
 
 impl Connections {
     pub(super) fn new(router: Router, lifetime: Lifetime, entropy: Arc<dyn Entropy>) -> Self {
         let agents = Arc::new(Semaphore::new(AGENT_CONNECTIONS_MAX));
-        Self { router, lifetime, agents, entropy }
+        Self { router, lifetime, agents, refused: Arc::default(), entropy }
     }
 
     /// Serves a connection to its end. `place` is its place among all connections.
@@ -82,7 +84,11 @@ impl Connections {
         let mut places = vec![place];
         if standing == Standing::Agent {
             let Ok(place) = Arc::clone(&self.agents).try_acquire_owned() else {
-                tracing::warn!("agents hold {AGENT_CONNECTIONS_MAX} connections: another one was closed");
+                if let Some(n) = self.refused.add() {
+                    tracing::warn!(
+                        "agents hold {AGENT_CONNECTIONS_MAX} connections: another one was closed, {n} so far"
+                    );
+                }
                 return None;
             };
             places.push(place);

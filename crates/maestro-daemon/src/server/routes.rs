@@ -65,6 +65,7 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
             &[CHANGE, BODY, &[DecisionNotOffered, NotFound, NotStructured, LogUnwritable]],
         ))
         .routes(can_fail(routes!(structured::replay::replay), &[&[InvalidRequest, NotFound, NotStructured]]))
+        .routes(can_fail(routes!(structured::hunks::row_hunks), &[&[NotFound, NotStructured]]))
         .routes(can_fail(routes!(structured::watch::watch), &[&[InvalidRequest, NotFound, NotStructured]]))
         // What is there.
         .routes(can_fail(routes!(agents::list), &[]))

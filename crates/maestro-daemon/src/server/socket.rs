@@ -5,16 +5,17 @@
 
 mod blind;
 mod end;
+mod pieces;
 #[cfg(test)]
 mod tests;
 
 use super::{app::Lifetime, pace::Pace};
-use crate::session::{Frames, Pulse, SessionError, SessionHandle};
+use crate::session::{Frames, Held, Pulse, SessionError, SessionHandle, View};
 use bytes::Bytes;
 use end::End;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
-use maestro_protocol::Cursor;
-use std::{convert::Infallible, time::Duration};
+use maestro_projection::DeltaForm;
+use std::{convert::Infallible, iter, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
@@ -22,7 +23,7 @@ use tokio::{
 };
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{self, Message, Utf8Bytes, protocol::WebSocketConfig},
+    tungstenite::{self, Message, protocol::WebSocketConfig},
 };
 
 pub(super) use blind::Sight;
@@ -45,9 +46,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a socket waits at a shutdown for its session's last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// When a busy session is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
-
 /// The limits of a socket.
 pub(super) fn config() -> WebSocketConfig {
     WebSocketConfig::default()
@@ -61,22 +59,26 @@ pub(super) struct Feed<C> {
     /// Taken before the snapshot, so that nothing falls in between.
     pub(super) pulse: watch::Receiver<Pulse>,
     pub(super) snapshot: Frames,
-    /// Gives what changed after a line.
+    /// The form of what it gives, which sets the pace.
+    pub(super) form: DeltaForm,
+    /// Gives what came after what the socket holds.
     pub(super) changes: C,
 }
 
 /// Watches a session. Fails with [`SessionError::NotStructured`] for a dead one.
 pub(super) async fn feed(
     handle: SessionHandle,
-) -> Result<Feed<impl Fn(Cursor) -> BoxFuture<'static, Changes> + Send>, SessionError> {
+    view: View,
+) -> Result<Feed<impl Fn(Held) -> BoxFuture<'static, Changes> + Send>, SessionError> {
     super::app::live(&handle)?;
     let pulse = handle.pulse();
-    let snapshot = handle.snapshot().await?;
-    let changes = move |since| {
+    let snapshot = handle.snapshot(view).await?;
+    let form = view.form;
+    let changes = move |held| {
         let handle = handle.clone();
-        async move { handle.changes(since).await }.boxed()
+        async move { handle.changes(held, form).await }.boxed()
     };
-    Ok(Feed { pulse, snapshot, changes })
+    Ok(Feed { pulse, snapshot, form, changes })
 }
 
 /// What a session says to the question what changed.
@@ -90,12 +92,13 @@ pub(super) async fn serve<S, C, F>(
     lifetime: Lifetime,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
-    C: Fn(Cursor) -> F,
+    C: Fn(Held) -> F,
     F: Future<Output = Changes>,
 {
-    let Feed { pulse, snapshot, changes } = feed;
+    let Feed { pulse, snapshot, form, changes } = feed;
     let now = Instant::now();
-    let mut viewer = Viewer { socket, changes, sight, sent: 0, pace: Pace::start(now), heard: now };
+    let (held, pace) = (Held::default(), Pace::start(form, now));
+    let mut viewer = Viewer { socket, changes, sight, held, pace, heard: now };
     let work = async {
         let Err(end) = async {
             viewer.send(snapshot).await?;
@@ -128,8 +131,8 @@ struct Viewer<S, C> {
     socket: WebSocketStream<S>,
     changes: C,
     sight: Sight,
-    /// The last line that the client has.
-    sent: Cursor,
+    /// What the client has.
+    held: Held,
     pace: Pace,
     /// When the client was last heard of.
     heard: Instant,
@@ -138,7 +141,7 @@ struct Viewer<S, C> {
 impl<S, C, F> Viewer<S, C>
 where
     S: AsyncRead + AsyncWrite + Unpin,
-    C: Fn(Cursor) -> F,
+    C: Fn(Held) -> F,
     F: Future<Output = Changes>,
 {
     /// Sends what changes until there is a reason to end, which is the error.
@@ -151,7 +154,7 @@ where
         let mut give_up = None;
         loop {
             let seen = *pulse.borrow_and_update();
-            let due = self.pace.due(self.sent, &seen);
+            let due = self.pace.due(&self.held, &seen);
             if let (None, Some(reason)) = (due, seen.ended) {
                 return Err(End::of_session(reason));
             }
@@ -169,7 +172,7 @@ where
                 Step::Due => self.send_changes().await?,
                 Step::Woken => {}
                 Step::Orphaned => return Err(End::of_owner(&seen)),
-                Step::Ping => self.put(Message::Ping(Bytes::new())).await?,
+                Step::Ping => self.put(iter::once(Message::Ping(Bytes::new()))).await?,
                 Step::Silence => self.listen_once_more()?,
                 Step::Shutdown => give_up = Some(Instant::now() + LAST_LINES),
                 Step::GiveUp => return Err(End::Shutdown),
@@ -198,14 +201,10 @@ where
     }
 
     async fn send_changes(&mut self) -> Result<(), End> {
-        match (self.changes)(self.sent).await {
+        match (self.changes)(self.held.clone()).await {
             Ok(frames) => {
                 let bytes = self.send(frames).await?;
-                self.pace = Pace::sent(Instant::now(), bytes);
-                Ok(())
-            }
-            Err(SessionError::Busy) => {
-                tokio::time::sleep(ASK_AGAIN).await;
+                self.pace = self.pace.sent(Instant::now(), bytes);
                 Ok(())
             }
             Err(error) => Err(End::of_error(&error)),
@@ -218,15 +217,24 @@ where
         for frame in frames.frames {
             let frame = self.sight.show(frame);
             bytes += frame.len();
-            let text = Utf8Bytes::try_from(frame).map_err(|_not_utf8| End::Defect)?;
-            self.put(Message::Text(text)).await?;
+            self.put(pieces::of(frame).ok_or(End::Defect)?).await?;
         }
-        self.sent = self.sent.max(frames.cursor);
+        if frames.held.cursor > self.held.cursor {
+            self.held = frames.held;
+        }
         Ok(bytes)
     }
 
-    async fn put(&mut self, message: Message) -> Result<(), End> {
-        match timeout(SEND_TIMEOUT, self.socket.send(message)).await {
+    /// Sends a message that may be in pieces, all within one limit. A piece goes when the one before it is out.
+    async fn put(&mut self, pieces: impl Iterator<Item = Message>) -> Result<(), End> {
+        let socket = &mut self.socket;
+        let sending = async {
+            for piece in pieces {
+                socket.send(piece).await?;
+            }
+            Ok::<_, tungstenite::Error>(())
+        };
+        match timeout(SEND_TIMEOUT, sending).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(End::Left),
             Err(_elapsed) => Err(End::TooSlow),

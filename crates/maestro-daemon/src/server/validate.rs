@@ -1,7 +1,9 @@
 //! What the values of a request may be (CONTRACT §11.1). Pure.
 
 use super::problem::ApiError;
-use maestro_protocol::{CreateSession, Cursor, ProblemCode, PromptBody, ReplayQuery, UsageQuery};
+use maestro_protocol::{
+    CreateSession, Cursor, Deltas, ProblemCode, PromptBody, ReplayQuery, UsageQuery, WatchQuery,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -151,6 +153,36 @@ pub(super) fn usage(query: &str) -> Result<UsageQuery, ApiError> {
         }
     }
     Ok(wanted)
+}
+
+/// Reads the query of a socket.
+pub(super) fn watch(query: &str) -> Result<WatchQuery, ApiError> {
+    let mut wanted = WatchQuery::default();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        let is_again = match key.as_ref() {
+            "deltas" => wanted.deltas.replace(deltas(&value)?).is_some(),
+            "tail" => wanted.tail.replace(number(&key, &value)?).is_some(),
+            other => {
+                let detail =
+                    format!("`{other}` is no parameter of this socket: there are `deltas` and `tail`");
+                return Err(ApiError::invalid(other, detail));
+            }
+        };
+        if is_again {
+            return Err(ApiError::invalid(key.as_ref(), format!("`{key}` is given twice")));
+        }
+    }
+    Ok(wanted)
+}
+
+fn deltas(value: &str) -> Result<Deltas, ApiError> {
+    match value {
+        "plain" => Ok(Deltas::Plain),
+        "text" => Ok(Deltas::Text),
+        other => {
+            Err(ApiError::invalid("deltas", format!("`deltas` is `plain` or `text`, and not `{other}`")))
+        }
+    }
 }
 
 fn number(key: &str, value: &str) -> Result<Cursor, ApiError> {

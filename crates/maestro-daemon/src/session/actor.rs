@@ -7,9 +7,11 @@ use crate::{
         approvals::Approvals,
         grace::Grace,
         handle::{
-            COMMANDS_MAX, Command, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish, URGENT_MAX,
+            COMMANDS_MAX, Command, LOOKS_MAX, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish,
+            URGENT_MAX,
         },
         journal::Journal,
+        noise::Noise,
         own_turns::OwnTurns,
         starting::{Agent, StartOutcome},
         storage::Stall,
@@ -119,6 +121,7 @@ pub(crate) struct SessionActor {
     pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
     pub(super) backlog: VecDeque<AcpFrame>,
+    pub(super) noise: Noise,
     /// What is told of a log that takes no lines for now.
     pub(super) stall: Option<Stall>,
     /// When what waits for space is tried again. A moment and not a span, so that no stream of inputs puts it off.
@@ -137,6 +140,7 @@ pub(crate) struct SessionActor {
 struct Lanes {
     commands: mpsc::Receiver<Command>,
     urgent: mpsc::Receiver<Command>,
+    looks: mpsc::Receiver<Command>,
     stops: mpsc::Receiver<StopWish>,
 }
 
@@ -153,6 +157,7 @@ pub(crate) struct Birth {
 pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = ActorEnd> + Send + 'static) {
     let (commands_tx, commands) = mpsc::channel(COMMANDS_MAX);
     let (urgent_tx, urgent) = mpsc::channel(URGENT_MAX);
+    let (looks_tx, looks) = mpsc::channel(LOOKS_MAX);
     let (stops_tx, stops) = mpsc::channel(STOPS_MAX);
     let mut shown = birth.stored.session.clone();
     if birth.start.is_some() {
@@ -166,12 +171,13 @@ pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = 
     let handle = SessionHandle {
         commands: commands_tx,
         urgent: urgent_tx,
+        looks: looks_tx,
         stops: stops_tx,
         session: session_rx,
         pulse: pulse_rx,
         ledger: ledger_rx,
     };
-    let lanes = Lanes { commands, urgent, stops };
+    let lanes = Lanes { commands, urgent, looks, stops };
     (handle, run(birth, Shown { session, pulse, ledger }, lanes))
 }
 
@@ -228,6 +234,7 @@ impl SessionActor {
             own_turns: OwnTurns::none(Instant::now()),
             deciding: Vec::new(),
             backlog: VecDeque::new(),
+            noise: Noise::default(),
             stall: None,
             retry_at: None,
             is_unsaved: false,
@@ -287,6 +294,7 @@ impl SessionActor {
             () = sleep_until(self.retry_at) => Input::Retry,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
+            Some(look) = lanes.looks.recv() => Input::Command(look),
             () = tokio::time::sleep(DEAD_IDLE), if idle => Input::IdleOver,
         }
     }
@@ -342,10 +350,7 @@ impl SessionActor {
             self.on_retry().await;
         }
         for _ in 0..COMMANDS_PER_BATCH {
-            let Ok(command) = self.lanes.urgent.try_recv().or_else(|_empty| self.lanes.commands.try_recv())
-            else {
-                return;
-            };
+            let Some(command) = self.lanes.next_command() else { return };
             self.on_command(command).await;
         }
     }
@@ -400,13 +405,24 @@ impl Lanes {
     /// Closes the lanes unless something waits in them, and tells whether it did. Whoever comes too late, in between too,
     /// finds its command dropped and asks the registry for a new actor.
     fn close_if_empty(&mut self) -> bool {
-        let empty = self.commands.is_empty() && self.urgent.is_empty() && self.stops.is_empty();
-        if empty {
-            self.commands.close();
-            self.urgent.close();
-            self.stops.close();
+        if !self.is_empty() {
+            return false;
         }
-        empty
+        self.commands.close();
+        self.urgent.close();
+        self.looks.close();
+        self.stops.close();
+        true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.urgent.is_empty() && self.looks.is_empty() && self.stops.is_empty()
+    }
+
+    /// What waits, people's wishes before sockets' questions.
+    fn next_command(&mut self) -> Option<Command> {
+        let lanes = [&mut self.urgent, &mut self.commands, &mut self.looks];
+        lanes.into_iter().find_map(|lane| lane.try_recv().ok())
     }
 }
 

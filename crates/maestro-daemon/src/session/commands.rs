@@ -10,6 +10,7 @@ use crate::session::{
     starting::Agent,
     storage::LogLost,
     turn::{Turn, TurnEffect, TurnInput},
+    wire::Overlay,
 };
 use futures_util::FutureExt as _;
 use maestro_acp::outgoing;
@@ -35,13 +36,21 @@ impl SessionActor {
             }
             Command::Rename { title, reply } => self.on_rename(title, reply).await,
             Command::Restart { reply } => self.on_restart(reply).await,
-            Command::Snapshot { reply } => {
-                let frames = self.unless_dead(|actor| actor.journal.snapshot(actor.approvals.pending()));
+            Command::Snapshot { view, reply } => {
+                let overlay = self.overlay();
+                let frames = self.unless_dead(|actor| actor.journal.snapshot(overlay, view));
                 answer(reply, frames);
             }
-            Command::Changes { since, reply } => {
-                let pending = self.approvals.pending();
-                answer(reply, Ok(self.journal.changes(since, pending)));
+            Command::Changes { held, form, reply } => {
+                let overlay = self.overlay();
+                answer(reply, Ok(self.journal.changes(overlay, &held, form)));
+            }
+            Command::Row { id, reply } => {
+                let row = self.unless_dead(|actor| {
+                    let projection = actor.journal.projection();
+                    projection.row(&id).map(|row| (projection.cursor(), row.clone()))
+                });
+                answer(reply, row);
             }
             Command::Log { reply } => {
                 let reader = self.unless_dead(|actor| actor.journal.reader());
@@ -57,7 +66,11 @@ impl SessionActor {
         }
     }
 
-    fn unless_dead<T>(&self, look: impl FnOnce(&Self) -> T) -> Result<T, SessionError> {
+    fn overlay(&self) -> Overlay {
+        Overlay { pending_approval: self.approvals.pending(), turn: self.journal.owed_turn() }
+    }
+
+    fn unless_dead<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> Result<T, SessionError> {
         if self.is_dead() { Err(SessionError::NotStructured) } else { Ok(look(self)) }
     }
 

@@ -5,6 +5,7 @@ use crate::session::{
     approvals::{Admission, Live, Withdrawn},
     journal::Urgency,
     lines,
+    noise::Odd,
     turn::{Turn, TurnEffect, TurnInput},
 };
 use maestro_acp::{Batch, Frame, PermissionRequest, RawId, RpcError, outgoing};
@@ -57,24 +58,23 @@ impl SessionActor {
             }
             Frame::Notice(notice) => {
                 self.journal.append(&Envelope::Notice(notice.clone()).to_line(), Urgency::Stream)?;
+                self.noise.heard(self.stored.id(), Odd::Line);
             }
             Frame::PermissionRequest(request) => self.on_permission_request(request)?,
             Frame::CancelRequest { id } => self.on_withdrawal(id)?,
             Frame::Response { id, result } => {
                 if self.prompt_request == Some(*id) {
                     self.on_answered(result)?;
+                } else {
+                    self.noise.heard(self.stored.id(), Odd::Answer);
                 }
             }
-            Frame::UnknownRequest { id, method } => {
-                tracing::debug!(session.id = %self.stored.id(), "The agent asked `{method}`, which we do not serve");
+            Frame::UnknownRequest { id, .. } => {
+                self.noise.heard(self.stored.id(), Odd::Request);
                 self.send(outgoing::method_not_found(id));
             }
-            Frame::OtherNotification { method } => {
-                tracing::debug!(session.id = %self.stored.id(), "The agent notified `{method}`, which makes no line");
-            }
-            Frame::StrayResponse => {
-                tracing::debug!(session.id = %self.stored.id(), "The agent answered something that was not asked");
-            }
+            Frame::OtherNotification { .. } => self.noise.heard(self.stored.id(), Odd::Notification),
+            Frame::StrayResponse => self.noise.heard(self.stored.id(), Odd::Answer),
         }
         self.after_frame(frame);
         Ok(())

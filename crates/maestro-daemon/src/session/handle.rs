@@ -3,7 +3,8 @@
 use crate::session::stored::Ledger;
 use bytes::Bytes;
 use maestro_log::LogReader;
-use maestro_protocol::{Cursor, Decision, EndReason, Nonce, Session, Status};
+use maestro_projection::{DeltaForm, Standing};
+use maestro_protocol::{Cursor, Decision, EndReason, Nonce, RowId, Session, Status, TranscriptRow};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,6 +16,10 @@ pub(crate) const COMMANDS_MAX: usize = 32;
 /// Approvals and cancels that may wait. They have a lane of their own so that prompts and reads never hold up a
 /// decision; a sender waits here rather than being refused.
 pub(crate) const URGENT_MAX: usize = 32;
+
+/// Questions of sockets that may wait. They have a lane of their own so that any number of sockets leaves room for
+/// people; a socket asks one thing at a time and waits here until it is asked.
+pub(crate) const LOOKS_MAX: usize = 32;
 
 /// Stop wishes that may wait: one from a person and one from the shutdown.
 pub(crate) const STOPS_MAX: usize = 4;
@@ -61,16 +66,44 @@ pub(crate) struct Pulse {
     pub(crate) cursor: Cursor,
     /// The newest line that a reader should not wait for: an approval, its outcome, a turn's start or end.
     pub(crate) urgent: Cursor,
+    /// The newest line that did more than lengthen a text.
+    pub(crate) reshaped: Cursor,
+    /// How much all lines that only lengthened texts have added since the actor began, in UTF-16 units.
+    pub(crate) streamed: u64,
+    /// How long the text is that was lengthened last, in UTF-16 units.
+    pub(crate) growing: u64,
     /// Set when the session is dead; sockets close then.
     pub(crate) ended: Option<EndReason>,
 }
 
-/// Frames of one answer, serialised, and the cursor they reach.
+/// How a socket wants to see a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// The form of updates.
+    pub(crate) form: DeltaForm,
+    /// How many rows the snapshot holds at most, the last ones; `None`: all.
+    pub(crate) tail: Option<usize>,
+}
+
+/// What a socket holds after an answer. It shows this when it asks what came after; the actor keeps nothing of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The last line.
+    pub(crate) cursor: Cursor,
+    /// [`Pulse::streamed`] at that line.
+    pub(crate) streamed: u64,
+    /// The version of the part of the state that is in no log.
+    pub(crate) overlay: u64,
+    /// Where texts ended.
+    pub(crate) standing: Standing,
+}
+
+/// Frames of one answer, serialised, and what a socket holds after them.
 #[derive(Debug, Clone)]
 pub(crate) struct Frames {
-    /// The last line they cover.
-    pub(crate) cursor: Cursor,
-    /// One JSON text each, in order. Shared between sockets that stand at the same cursor.
+    /// What whoever takes them in holds then.
+    pub(crate) held: Held,
+    /// One JSON text each, in order. Shared between sockets that held the same.
     pub(crate) frames: Vec<Bytes>,
 }
 
@@ -89,10 +122,12 @@ pub(crate) enum Command {
     Rename { title: String, reply: Reply<Session> },
     /// Start a dead session's agent again.
     Restart { reply: Reply<Session> },
-    /// The whole transcript and state.
-    Snapshot { reply: Reply<Frames> },
-    /// What changed after a cursor.
-    Changes { since: Cursor, reply: Reply<Frames> },
+    /// The transcript and the state.
+    Snapshot { view: View, reply: Reply<Frames> },
+    /// What came after what a socket holds.
+    Changes { held: Held, form: DeltaForm, reply: Reply<Frames> },
+    /// One row and the line that it reflects.
+    Row { id: RowId, reply: Reply<Option<(Cursor, TranscriptRow)>> },
     /// A reader over the log as it stands.
     Log { reply: Reply<LogReader> },
     /// Append what a daemon that was killed could not (CONTRACT §10.5). Only for dead sessions.
@@ -113,6 +148,7 @@ pub(crate) enum StopWish {
 pub(crate) struct SessionHandle {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) urgent: mpsc::Sender<Command>,
+    pub(super) looks: mpsc::Sender<Command>,
     pub(super) stops: mpsc::Sender<StopWish>,
     pub(super) session: watch::Receiver<Session>,
     pub(super) pulse: watch::Receiver<Pulse>,
@@ -159,7 +195,7 @@ impl SessionHandle {
     }
 
     pub(crate) async fn cancel(&self) -> Result<(), SessionError> {
-        self.ask_urgently(|reply| Command::Cancel { reply }).await
+        ask_patiently(&self.urgent, |reply| Command::Cancel { reply }).await
     }
 
     pub(crate) async fn decide(
@@ -168,7 +204,7 @@ impl SessionHandle {
         decision: Decision,
         decider: Decider,
     ) -> Result<(), SessionError> {
-        self.ask_urgently(|reply| Command::Decide { nonce, decision, decider, reply }).await
+        ask_patiently(&self.urgent, |reply| Command::Decide { nonce, decision, decider, reply }).await
     }
 
     pub(crate) async fn rename(&self, title: String) -> Result<Session, SessionError> {
@@ -179,12 +215,16 @@ impl SessionHandle {
         self.ask(|reply| Command::Restart { reply }).await
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<Frames, SessionError> {
-        self.ask(|reply| Command::Snapshot { reply }).await
+    pub(crate) async fn snapshot(&self, view: View) -> Result<Frames, SessionError> {
+        ask_patiently(&self.looks, |reply| Command::Snapshot { view, reply }).await
     }
 
-    pub(crate) async fn changes(&self, since: Cursor) -> Result<Frames, SessionError> {
-        self.ask(|reply| Command::Changes { since, reply }).await
+    pub(crate) async fn changes(&self, held: Held, form: DeltaForm) -> Result<Frames, SessionError> {
+        ask_patiently(&self.looks, |reply| Command::Changes { held, form, reply }).await
+    }
+
+    pub(crate) async fn row(&self, id: RowId) -> Result<Option<(Cursor, TranscriptRow)>, SessionError> {
+        ask_patiently(&self.looks, |reply| Command::Row { id, reply }).await
     }
 
     pub(crate) async fn log(&self) -> Result<LogReader, SessionError> {
@@ -214,14 +254,6 @@ impl SessionHandle {
         answer.await.unwrap_or(Err(SessionError::Gone))
     }
 
-    async fn ask_urgently<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        if self.urgent.send(command(reply)).await.is_err() {
-            return Err(SessionError::Gone);
-        }
-        answer.await.unwrap_or(Err(SessionError::Gone))
-    }
-
     async fn stop(&self, wish: impl FnOnce(Reply<()>) -> StopWish) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         if self.stops.send(wish(reply)).await.is_err() {
@@ -229,4 +261,16 @@ impl SessionHandle {
         }
         answer.await.unwrap_or(Err(SessionError::Gone))
     }
+}
+
+/// Asks in a lane where a sender waits for room.
+async fn ask_patiently<T>(
+    lane: &mpsc::Sender<Command>,
+    command: impl FnOnce(Reply<T>) -> Command,
+) -> Result<T, SessionError> {
+    let (reply, answer) = oneshot::channel();
+    if lane.send(command(reply)).await.is_err() {
+        return Err(SessionError::Gone);
+    }
+    answer.await.unwrap_or(Err(SessionError::Gone))
 }

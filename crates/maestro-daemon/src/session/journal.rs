@@ -3,17 +3,15 @@
 use crate::{
     clock::Sources,
     session::{
-        handle::{Frames, Pulse},
+        handle::{Frames, Held, Pulse, View},
         opening::touches,
         owed::{Overflow, Owed},
+        wire::{Overlay, Wire},
     },
 };
-use bytes::Bytes;
 use maestro_log::{AppendError, LogReader, Poisoned, SessionLog, Ticket};
-use maestro_projection::{Applied, Projection, StateFold};
-use maestro_protocol::{
-    ClockLine, Cursor, Envelope, Frame, PendingApproval, ReducedState, StateKey, Timestamp,
-};
+use maestro_projection::{Applied, DeltaForm, Projection, StateFold};
+use maestro_protocol::{ClockLine, Cursor, Envelope, StateKey, Timestamp, TurnState};
 use tokio::sync::watch;
 
 /// A `clock` line precedes a line once the log's last time is this far from now (CONTRACT §5.6).
@@ -34,8 +32,7 @@ pub(super) struct Journal {
     urgent: Cursor,
     /// State keys that changed since they were last taken.
     changed: Vec<StateKey>,
-    /// The newest answer to `changes`, shared by sockets that ask the same.
-    cached: Option<(Cursor, Frames)>,
+    wire: Wire,
     owed: Owed,
 }
 
@@ -54,8 +51,8 @@ pub(super) struct Unpaid(pub(super) usize);
 
 impl Journal {
     pub(super) fn new(log: SessionLog, projection: Projection, sources: Sources) -> Self {
-        let (changed, cached, owed) = (Vec::new(), None, Owed::default());
-        Self { log, projection, sources, urgent: 0, changed, cached, owed }
+        let (changed, wire, owed) = (Vec::new(), Wire::default(), Owed::default());
+        Self { log, projection, sources, urgent: 0, changed, wire, owed }
     }
 
     /// Appends a line, after what is owed, and after a `clock` line if the log's time is stale. When this fails, nothing
@@ -89,7 +86,6 @@ impl Journal {
             Err(AppendError::Lost(poisoned)) => return Err(OweError::Lost(poisoned)),
             Err(error) => error,
         };
-        self.cached = None;
         // It tells when it came about and not when there was space.
         for line in self.clock_line().into_iter().chain([line]) {
             self.owed.push(line, self.projection.fold()).map_err(OweError::Overflow)?;
@@ -130,10 +126,10 @@ impl Journal {
     /// One write, then the fold of each line. The cursor of the last line.
     fn write(&mut self, lines: &[&[u8]]) -> Result<Cursor, AppendError> {
         let last = self.log.append_all(lines)?;
-        self.cached = None;
         let first = last + 1 - lines.len() as Cursor;
         for (cursor, line) in (first..).zip(lines) {
             let applied = self.projection.apply(cursor, line);
+            self.wire.note(cursor, &applied);
             // The index is derived: one that cannot be written is made anew when the log is opened next.
             if let Err(error) = self.log.index(cursor, &touches(&applied)) {
                 tracing::debug!("A line could not be indexed: {}", crate::report::chain(&error));
@@ -164,55 +160,26 @@ impl Journal {
 
     /// Wakes the sockets if there is something new, and tells whether there is.
     pub(super) fn announce(&self, pulse: &watch::Sender<Pulse>) -> bool {
-        let cursor = self.projection.cursor();
+        let now = self.wire.pulse(self.projection.cursor(), self.urgent);
         pulse.send_if_modified(|pulse| {
-            let news = pulse.cursor != cursor;
-            (pulse.cursor, pulse.urgent) = (cursor, self.urgent);
+            let news = pulse.cursor != now.cursor;
+            *pulse = Pulse { ended: pulse.ended, ..now };
             news
         })
     }
 
-    pub(super) fn snapshot(&self, pending: Option<PendingApproval>) -> Frames {
-        let snapshot = self.projection.snapshot();
-        let cursor = snapshot.cursor;
-        let transcript =
-            Frame::TranscriptSnapshot { cursor, rows: snapshot.rows, times: self.projection.times() };
-        Frames {
-            cursor,
-            frames: vec![
-                serialise(&transcript),
-                serialise(&Frame::ReducedState { state: self.state(pending) }),
-            ],
-        }
+    /// The transcript, or its tail, and the state.
+    pub(super) fn snapshot(&mut self, overlay: Overlay, view: View) -> Frames {
+        self.wire.snapshot(&self.projection, overlay, view)
     }
 
-    /// One frame with everything that changed after `since`; none if nothing did.
-    pub(super) fn changes(&mut self, since: Cursor, pending: Option<PendingApproval>) -> Frames {
-        let cursor = self.projection.cursor();
-        if since >= cursor {
-            return Frames { cursor, frames: Vec::new() };
-        }
-        if let Some((from, frames)) = &self.cached
-            && *from == since
-        {
-            return frames.clone();
-        }
-        let (transcript, times) = self.projection.changed_since(since);
-        let frame = Frame::ProjectionUpdate { cursor, transcript, state: self.state(pending), times };
-        let frames = Frames { cursor, frames: vec![serialise(&frame)] };
-        self.cached = Some((since, frames.clone()));
-        frames
+    /// One frame with everything that came after what a socket holds; none if nothing did.
+    pub(super) fn changes(&mut self, overlay: Overlay, held: &Held, form: DeltaForm) -> Frames {
+        self.wire.changes(&self.projection, overlay, held, form)
     }
 
-    /// The state at the newest line, but for what is known only here: the live approval, and a turn whose end is owed.
-    fn state(&self, pending_approval: Option<PendingApproval>) -> ReducedState {
-        let state = self.projection.state();
-        let turn = self.owed.ahead().map_or(state.turn, |ahead| ahead.state().turn);
-        ReducedState { pending_approval, turn, ..state }
+    /// The turn as it stands once what is owed is in the log; `None` while nothing is.
+    pub(super) fn owed_turn(&self) -> Option<TurnState> {
+        self.owed.ahead().map(|ahead| ahead.state().turn)
     }
-}
-
-/// Frames have string keys only, which JSON can always hold.
-fn serialise(frame: &Frame) -> Bytes {
-    serde_json::to_vec(frame).expect("a frame is always representable as JSON").into()
 }

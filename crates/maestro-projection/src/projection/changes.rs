@@ -1,6 +1,6 @@
-use super::Projection;
+use super::{Entry, Projection};
 use crate::touch::{Action, DeltaForm};
-use maestro_protocol::{Cursor, RowId, StateKey, Times, TranscriptDelta};
+use maestro_protocol::{Cursor, RowId, StateKey, Times, TranscriptDelta, TranscriptRow};
 use std::ops::Bound;
 
 /// What one line changed.
@@ -51,16 +51,28 @@ impl Projection {
     /// One delta for each row touched after the line at `cursor`, in its newest form and in order of birth, and the
     /// times of these rows. Costs what changed, not what there is.
     pub fn changed_since(&self, cursor: Cursor) -> (Vec<TranscriptDelta>, Times) {
+        self.changes_after(cursor, |_, entry, row| entry.whole(row, cursor))
+    }
+
+    /// One delta for each row touched after the line at `cursor`, in order of birth, and the times of these rows.
+    pub(super) fn changes_after(
+        &self,
+        cursor: Cursor,
+        delta: impl Fn(usize, &Entry, &TranscriptRow) -> TranscriptDelta,
+    ) -> (Vec<TranscriptDelta>, Times) {
         let after = self.touched.range((Bound::Excluded((cursor, usize::MAX)), Bound::Unbounded));
         let mut places = after.map(|(_, place)| *place).collect::<Vec<_>>();
         places.sort_unstable();
-        let entries = places.iter().map(|place| &self.rows[*place]);
-        let deltas = entries.clone().filter_map(|entry| {
-            let row = entry.row.clone()?;
-            let is_new = entry.born > cursor;
-            Some(if is_new { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } })
-        });
-        (deltas.collect(), entries.filter_map(super::Entry::times).collect())
+        let mut times = Times::new();
+        let mut deltas = Vec::with_capacity(places.len());
+        for place in places {
+            let entry = &self.rows[place];
+            if let Some(row) = &entry.row {
+                deltas.push(delta(place, entry, row));
+                times.extend(entry.times());
+            }
+        }
+        (deltas, times)
     }
 
     fn delta(&self, change: &RowChange, form: DeltaForm) -> Option<TranscriptDelta> {
@@ -70,5 +82,13 @@ impl Projection {
         }
         let row = self.row(&change.row_id)?.clone();
         Some(if change.born { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } })
+    }
+}
+
+impl Entry {
+    /// The whole row, as a reader takes it that has everything up to `cursor`.
+    pub(super) fn whole(&self, row: &TranscriptRow, cursor: Cursor) -> TranscriptDelta {
+        let row = row.clone();
+        if self.born > cursor { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } }
     }
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Client {
     pub(crate) rows: Vec<TranscriptRow>,
     places: BTreeMap<RowId, usize>,
+    /// Whether deltas may be about rows that it does not hold.
+    is_tail: bool,
 }
 
 impl Client {
@@ -18,7 +20,19 @@ impl Client {
         client
     }
 
+    /// One that begins with the last rows only.
+    pub(crate) fn of_a_tail() -> Self {
+        Self { is_tail: true, ..Self::default() }
+    }
+
     pub(crate) fn take(&mut self, delta: TranscriptDelta) {
+        let (TranscriptDelta::Append { row: TranscriptRow { id, .. } }
+        | TranscriptDelta::Patch { row: TranscriptRow { id, .. } }
+        | TranscriptDelta::AppendText { id, .. }
+        | TranscriptDelta::Remove { id }) = &delta;
+        if self.is_tail && !self.places.contains_key(id) && !matches!(delta, TranscriptDelta::Append { .. }) {
+            return;
+        }
         match delta {
             TranscriptDelta::Append { row } => {
                 let is_new = self.places.insert(row.id.clone(), self.rows.len()).is_none();

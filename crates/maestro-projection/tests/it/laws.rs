@@ -6,7 +6,7 @@ use maestro_projection::{
     Applied, DeltaForm, Line, MAX_EVENTS, Page, Projection, RowChange, StateFold, Touch, Window, fold_row,
     replay,
 };
-use maestro_protocol::{Cursor, ReplayEvent, StateKey, TranscriptRow};
+use maestro_protocol::{Cursor, ReplayEvent, StateKey, StatePatch, TranscriptDelta, TranscriptRow};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -69,6 +69,57 @@ proptest! {
             prop_assert_eq!(&client.rows, &end.rows);
         }
         prop_assert_eq!(times, projection.times());
+    }
+
+    /// A reader that looks after any number of lines, each time from where it stands, holds what is there, in both
+    /// forms; with the last rows only, it holds these.
+    #[test]
+    fn frames_at_any_splits_are_the_snapshot_at_the_end(
+        lines in lines::log(),
+        looks in prop::collection::vec(any::<bool>(), 48),
+        tail in 0..4_usize,
+    ) {
+        let mut projection = Projection::new();
+        let mut standing = projection.standing();
+        let mut state = projection.state();
+        let (mut text, mut plain, mut last) = (Client::default(), Client::default(), Client::of_a_tail());
+        let mut held = 0;
+        for ((cursor, line), look) in (1..).zip(&lines).zip(looks) {
+            projection.apply(cursor, line);
+            if !look && cursor != lines.len() as Cursor {
+                continue;
+            }
+            let (changed, times) = projection.changed_since(standing.cursor());
+            let (grown, text_times) = projection.grown_since(&standing);
+            prop_assert_eq!(text_times, times);
+            prop_assert_eq!(grown.len(), changed.len());
+            for delta in changed {
+                plain.take(delta);
+            }
+            if standing.cursor() == 0 {
+                let (rows, _, older) = projection.tail(tail);
+                prop_assert_eq!((rows.len(), older), (tail.min(plain.rows.len()), tail < plain.rows.len()));
+                held = plain.rows.len() - rows.len();
+                for row in rows {
+                    last.take(TranscriptDelta::Append { row });
+                }
+            } else {
+                for delta in &grown {
+                    last.take(delta.clone());
+                }
+            }
+            for delta in grown {
+                text.take(delta);
+            }
+            let keys = projection.state_changed_since(standing.cursor());
+            StatePatch::of(projection.state(), &keys).apply(&mut state);
+            standing = projection.standing();
+            prop_assert_eq!(standing.cursor(), cursor);
+        }
+        prop_assert_eq!(&plain.rows, &projection.snapshot().rows);
+        prop_assert_eq!(&text.rows, &plain.rows);
+        prop_assert_eq!(&last.rows, &plain.rows[held..]);
+        prop_assert_eq!(state, projection.state());
     }
 
     #[test]

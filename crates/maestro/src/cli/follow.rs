@@ -5,9 +5,10 @@ mod watch;
 
 use super::{CommandError, Context, patience::Patience, print, print_err, print_json, say};
 use crate::render::{self, stream::RowStream};
-use maestro_client::{Applied, Client, StructuredEvent, StructuredStream, TranscriptModel};
+use maestro_client::{Applied, Client, LiveFrame, StructuredEvent, StructuredStream, TranscriptModel};
 use maestro_protocol::{
-    EndReason, Frame, LastEnd, ProblemCode, PromptBody, Session, SessionId, Status, TranscriptRow,
+    Deltas, EndReason, LastEnd, ProblemCode, PromptBody, RowId, Session, SessionId, Status, TranscriptRow,
+    WatchQuery,
 };
 use question::Questions;
 use serde::Serialize;
@@ -31,6 +32,13 @@ const DEATH_LIMIT: Duration = Duration::from_secs(10);
 /// How long a session may be starting: a little longer than the daemon gives a handshake (CONTRACT §3.2).
 const START_LIMIT: Duration = Duration::from_secs(75);
 const START_POLL: Duration = Duration::from_millis(50);
+
+/// How many rows from before a prompt are read where they are not printed: enough for what still changes, such as a
+/// request that waits.
+const EARLIER_ROWS: u64 = 64;
+
+/// How often in a row a transcript that does not fit is begun anew: more is a defect and not a loss.
+const GAPS_MAX: u32 = 3;
 
 /// What is done with the rows that were there before the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +162,7 @@ pub(super) async fn turn(
     interrupt: Signal,
 ) -> Result<ExitCode, CommandError> {
     let id = session.id;
-    let mut follow = Follow::open(context, client, session, interrupt).await?;
+    let mut follow = Follow::open(context, client, session, earlier, interrupt).await?;
     let followed = async {
         follow.read_snapshot(earlier).await?;
         client.prompt(id, &prompt).await?;
@@ -171,6 +179,10 @@ struct Follow<'a> {
     session: Session,
     stream: StructuredStream,
     model: TranscriptModel,
+    /// The oldest row that was read before the prompt: what is older is not printed.
+    first_row: Option<RowId>,
+    /// How often in a row a frame did not fit.
+    gaps: u32,
     rows: RowStream,
     watch: TurnWatch,
     questions: Questions<'a>,
@@ -183,15 +195,23 @@ impl<'a> Follow<'a> {
         context: &'a Context,
         client: &'a Client,
         session: Session,
+        earlier: EarlierRows,
         interrupt: Signal,
     ) -> Result<Self, CommandError> {
-        let stream = client.structured(session.id).await?;
+        // As JSON whole rows are printed: whoever reads them needs to keep nothing.
+        let deltas = if context.json { Deltas::Plain } else { Deltas::Text };
+        let tail = (!context.json && earlier == EarlierRows::Skip).then_some(EARLIER_ROWS);
+        let mut stream = client.structured(session.id, WatchQuery { deltas: Some(deltas), tail }).await?;
+        // After a loss nothing that was missed may be left out.
+        stream.set_tail(None);
         let model = TranscriptModel::default();
         let questions = Questions::new(context, client, &session)?;
         Ok(Self {
             rows: RowStream::new(context.terminal.out_paint),
             watch: TurnWatch::new(&model.state().turn),
             cancelled: false,
+            first_row: None,
+            gaps: 0,
             context,
             client,
             session,
@@ -207,7 +227,7 @@ impl<'a> Follow<'a> {
         loop {
             match self.stream.next().await? {
                 StructuredEvent::Frame(frame) => {
-                    if self.apply(*frame)? == Applied::State {
+                    if self.apply(*frame)? == Some(Applied::State) {
                         break;
                     }
                 }
@@ -216,6 +236,7 @@ impl<'a> Follow<'a> {
             }
         }
         self.watch = TurnWatch::new(&self.model.state().turn);
+        self.first_row = self.model.rows().first().map(|row| row.id.clone());
         for row in self.model.rows() {
             match earlier {
                 EarlierRows::Skip => self.rows.skip(row),
@@ -278,23 +299,35 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Takes a frame and prints it, if it is to be printed as JSON.
-    fn apply(&mut self, frame: Frame) -> Result<Applied, CommandError> {
+    /// Takes a frame and prints it, if it is to be printed as JSON. One that does not fit is `None`: a snapshot comes
+    /// next.
+    fn apply(&mut self, frame: LiveFrame) -> Result<Option<Applied>, CommandError> {
         if self.context.json {
             print_json(&frame)?;
         }
-        self.model.apply(frame).map_err(|gap| CommandError::internal("reading the transcript", gap))
+        match self.model.apply(frame) {
+            Ok(applied) => {
+                self.gaps = if matches!(applied, Applied::Update(_)) { 0 } else { self.gaps };
+                Ok(Some(applied))
+            }
+            Err(gap) if self.gaps >= GAPS_MAX => Err(CommandError::internal("reading the transcript", gap)),
+            Err(_gap) => {
+                self.gaps += 1;
+                self.stream.resync();
+                Ok(None)
+            }
+        }
     }
 
-    fn handle_frame(&mut self, frame: Frame) -> Result<Option<LastEnd>, CommandError> {
-        let applied = self.apply(frame)?;
+    fn handle_frame(&mut self, frame: LiveFrame) -> Result<Option<LastEnd>, CommandError> {
+        let Some(applied) = self.apply(frame)? else { return Ok(None) };
         let has_state = applied != Applied::Snapshot;
         if has_state {
             self.questions.withdraw_settled(self.model.state())?;
         }
         if !self.context.json {
             let changed: Vec<&TranscriptRow> = match &applied {
-                Applied::Snapshot => self.model.rows().iter().collect(),
+                Applied::Snapshot => rows_from(&self.model, self.first_row.as_ref()).iter().collect(),
                 Applied::State => Vec::new(),
                 Applied::Update(ids) => ids.iter().filter_map(|id| self.model.row(id)).collect(),
             };
@@ -385,4 +418,11 @@ impl<'a> Follow<'a> {
         }
         say(words)
     }
+}
+
+/// The rows from this one on; all if it is not there.
+fn rows_from<'a>(model: &'a TranscriptModel, first: Option<&RowId>) -> &'a [TranscriptRow] {
+    let rows = model.rows();
+    let place = first.and_then(|id| rows.iter().position(|row| row.id == *id));
+    &rows[place.unwrap_or(0)..]
 }

@@ -3,12 +3,17 @@
 use super::{CommandError, Context, print_json, say, session_ref::SessionRef};
 use crate::{render::approval, terminal::clean_line};
 use maestro_client::{Client, StructuredEvent, StructuredStream, TranscriptModel};
-use maestro_protocol::{ApprovalOutcome, Decision, PendingApproval, RowId, Session, TranscriptRowKind};
+use maestro_protocol::{
+    ApprovalOutcome, Decision, Deltas, PendingApproval, RowId, Session, TranscriptRowKind, WatchQuery,
+};
 use serde::Serialize;
 use std::{process::ExitCode, time::Duration};
 
 /// How long the outcome is waited for after an answer was accepted.
 const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How many rows are looked at: the request is among the newest, since its agent waits for the answer.
+const TAIL_ROWS: u64 = 256;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -28,7 +33,8 @@ pub(super) async fn settle(
 ) -> Result<ExitCode, CommandError> {
     let client = context.client().await?;
     let session = session.resolve(&client).await?;
-    let mut stream = client.structured(session.id).await?;
+    let query = WatchQuery { deltas: Some(Deltas::Text), tail: Some(TAIL_ROWS) };
+    let mut stream = client.structured(session.id, query).await?;
     let mut model = TranscriptModel::default();
     while !advance(&mut stream, &mut model).await? {}
     let pending = pending(&session, &model, meant)?;
@@ -51,8 +57,10 @@ pub(super) async fn settle(
 async fn advance(stream: &mut StructuredStream, model: &mut TranscriptModel) -> Result<bool, CommandError> {
     match stream.next().await? {
         StructuredEvent::Frame(frame) => {
-            let applied =
-                model.apply(*frame).map_err(|gap| CommandError::internal("reading the transcript", gap))?;
+            let Ok(applied) = model.apply(*frame) else {
+                stream.resync();
+                return Ok(false);
+            };
             Ok(applied != maestro_client::Applied::Snapshot)
         }
         StructuredEvent::Reconnecting => Ok(false),

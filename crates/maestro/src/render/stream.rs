@@ -2,7 +2,7 @@ use super::{THINKING, approval, notice, plan, tool::Card, user_text};
 use crate::terminal::{Paint, Sanitiser};
 use maestro_protocol::{RowId, TranscriptRow, TranscriptRowKind};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 /// Prints rows while they change: of a growing text only what is new, of a tool call each new state, its changes and its
 /// output once. Pure: takes rows, returns what to print next. Prompts are left out, since the person who sees the
@@ -81,7 +81,7 @@ impl RowStream {
     fn text(&mut self, row: &TranscriptRow) -> String {
         // A block that is no text has a row of its own and never grows; its words serve as its text.
         let is_text = row.data.pointer("/content/text").and_then(Value::as_str);
-        let text = is_text.map_or_else(|| user_text(&row.data), str::to_owned);
+        let text = is_text.map_or_else(|| Cow::Owned(user_text(&row.data)), Cow::Borrowed);
         let mut shown = match self.shown.remove(&row.id) {
             Some(Shown::Text(shown)) => shown,
             Some(Shown::Tool { .. } | Shown::Line(_)) | None => Box::new(ShownText::new()),

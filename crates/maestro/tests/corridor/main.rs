@@ -3,6 +3,7 @@
 mod approvals;
 mod directories;
 mod faults;
+mod load;
 mod own_turns;
 mod peers;
 mod processes;

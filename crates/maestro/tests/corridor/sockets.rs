@@ -1,7 +1,7 @@
 use crate::stage::{LIMIT, Outcome, Stage, turns};
-use maestro_protocol::{TranscriptDelta, TranscriptRow};
-use maestro_testkit::{Steps, Watch};
-use serde_json::Value;
+use maestro_protocol::{Deltas, RowHunks, TranscriptDelta, TranscriptRow, WatchQuery};
+use maestro_testkit::{DoorError, Steps, Watch};
+use serde_json::{Value, json};
 
 fn chatters(turn: Steps) -> Steps {
     let turn = (0..40).fold(turn, |turn, number| turn.chunk_of("m", &format!("word{number} ")));
@@ -22,6 +22,67 @@ async fn two_sockets_and_the_replay_tell_the_same() -> Outcome {
         (&stage.watch.rows, &stage.watch.state, &stage.watch.times)
     );
     assert_eq!(replayed(&stage).await?, stage.watch.rows);
+    Ok(())
+}
+
+/// What streams in wide characters, splits letters from their marks, and goes on after others.
+fn speaks_wide(turn: Steps) -> Steps {
+    let pieces = ["\u{1F980}", "e", "\u{301}", "\u{10FFFF}", "z", "\u{1F468}\u{200D}", "\u{1F469}", "\n"];
+    let turn = (0..60).fold(turn, |turn, n| {
+        let turn = turn.chunk_of("m", pieces[n % pieces.len()]).thought(pieces[(n + 3) % pieces.len()]);
+        if n % 20 == 7 { turn.tool_call(&format!("t{n}"), "look").plan(&["a"]) } else { turn }
+    });
+    turn.chunk_of("m", " done").end_turn()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_forms_of_a_socket_tell_the_same() -> Outcome {
+    let mut stage = Stage::open(turns(speaks_wide)).await?;
+    stage.turn("one").await?;
+    let text = WatchQuery { deltas: Some(Deltas::Text), tail: None };
+    let mut whole = Watch::open_as(&stage.door, &stage.id, text).await?;
+    let mut tail = Watch::open_as(&stage.door, &stage.id, WatchQuery { tail: Some(2), ..text }).await?;
+    assert_eq!((&whole.rows, &whole.state, whole.older), (&stage.watch.rows, &stage.watch.state, false));
+    assert_eq!((&tail.rows[..], tail.older), (&stage.watch.rows[stage.watch.rows.len() - 2..], true));
+    stage.begin("two").await?;
+    stage.watch.turn_end(LIMIT).await?;
+    for watch in [&mut whole, &mut tail] {
+        watch.turn_end(LIMIT).await?;
+        assert_eq!((watch.cursor, &watch.state), (stage.watch.cursor, &stage.watch.state));
+        let held = &stage.watch.rows[stage.watch.rows.len() - watch.rows.len()..];
+        assert_eq!(watch.rows, held, "{:?}", watch.older);
+    }
+    assert_eq!((whole.rows.len(), &whole.times), (stage.watch.rows.len(), &stage.watch.times));
+    for query in ["deltas=odd", "tail=-1", "tail=1&tail=2", "since=1"] {
+        let refused = stage.door.socket(&format!("/api/structured/{}?{query}", stage.id)).await;
+        let Err(DoorError::Refused(answer)) = refused else { panic!("{query}: {refused:?}") };
+        assert_eq!(
+            (answer.status.as_u16(), &answer.json()["code"]),
+            (400, &"invalid_request".into()),
+            "{query}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_with_a_diff_is_shown_as_hunks() -> Outcome {
+    let edit = json!({"sessionUpdate": "tool_call", "toolCallId": "t/1 a", "title": "Edit", "content": [
+        {"type": "diff", "path": "/w/a", "oldText": "one\ntwo\n", "newText": "one\n2\n"}]});
+    let mut stage = Stage::open(turns(|turn| turn.update(edit).tool_call("t2", "look").end_turn())).await?;
+    stage.turn("go").await?;
+    let at = |row: &str| format!("/api/sessions/{}/structured/rows/{row}/hunks", stage.id);
+    let hunks: RowHunks = stage.door.get(&at("tool%3At%2F1%20a")).await?.expect(200).read();
+    assert_eq!((hunks.row_id.as_str(), hunks.cursor), ("tool:t/1 a", stage.watch.cursor));
+    let [diff] = &hunks.diffs[..] else { panic!("{hunks:?}") };
+    assert_eq!((diff.path.as_str(), diff.is_new, diff.hunks.len()), ("/w/a", false, 1));
+    assert_eq!(diff.hunks[0].lines.len(), 3, "{diff:?}");
+    for row in ["tool%3At2", "tool%3At3", "%FF"] {
+        assert_eq!(stage.door.get(&at(row)).await?.expect(404).json()["code"], "not_found", "{row}");
+    }
+    let path = at("tool%3At2");
+    stage.kill().await?;
+    assert_eq!(stage.door.get(&path).await?.expect(409).json()["code"], "not_structured");
     Ok(())
 }
 

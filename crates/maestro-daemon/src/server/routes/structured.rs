@@ -2,6 +2,7 @@
 
 pub(super) mod cancel;
 pub(super) mod decide;
+pub(super) mod hunks;
 pub(super) mod prompt;
 pub(super) mod replay;
 pub(super) mod watch;

@@ -3,9 +3,10 @@
 use super::{Changes, Feed, Sight, config, serve};
 use crate::{
     server::app::Lifetime,
-    session::{Frames, Pulse, SessionError},
+    session::{Frames, Held, Pulse, SessionError},
 };
 use futures_util::{SinkExt as _, StreamExt as _, future::BoxFuture};
+use maestro_projection::DeltaForm;
 use maestro_protocol::{Cursor, EndReason};
 use std::time::Duration;
 use tokio::{
@@ -20,14 +21,23 @@ use tokio_tungstenite::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// What a session with lines of 100 bytes each says: one frame that names the lines it covers.
-fn changes(pulse: &watch::Sender<Pulse>) -> impl Fn(Cursor) -> BoxFuture<'static, Changes> + use<> {
+fn changes(pulse: &watch::Sender<Pulse>) -> impl Fn(Held) -> BoxFuture<'static, Changes> + use<> {
     let pulse = pulse.subscribe();
-    move |since| {
-        let cursor = pulse.borrow().cursor;
-        let text =
-            format!("{since}..{cursor} {}", "x".repeat(usize::try_from(cursor - since).unwrap() * 100));
-        Box::pin(async move { Ok(Frames { cursor, frames: vec![Bytes::from(text)] }) })
+    move |held| {
+        let (since, now) = (held.cursor, *pulse.borrow());
+        let filling = "x".repeat(usize::try_from(now.cursor - since).unwrap() * 100);
+        let text = format!("{since}..{} {filling}", now.cursor);
+        Box::pin(async move { Ok(Frames { held: held_at(now), frames: vec![Bytes::from(text)] }) })
     }
+}
+
+fn held_at(pulse: Pulse) -> Held {
+    Held { cursor: pulse.cursor, streamed: pulse.streamed, ..Held::default() }
+}
+
+/// Lines that do more than lengthen a text.
+fn at(cursor: Cursor, urgent: Cursor) -> Pulse {
+    Pulse { cursor, urgent, reshaped: cursor, ..Pulse::default() }
 }
 
 struct Watching {
@@ -39,14 +49,18 @@ struct Watching {
 impl Watching {
     /// A socket at line 10 whose pipe holds `pipe` bytes.
     async fn start(pipe: usize) -> Self {
-        let pulse = watch::Sender::new(Pulse { cursor: 10, urgent: 10, ended: None });
-        let changes = changes(&pulse);
-        Self::start_with(pipe, pulse, changes).await
+        Self::start_as(pipe, DeltaForm::Plain).await
     }
 
-    async fn start_with<C>(pipe: usize, pulse: watch::Sender<Pulse>, changes: C) -> Self
+    async fn start_as(pipe: usize, form: DeltaForm) -> Self {
+        let pulse = watch::Sender::new(at(10, 10));
+        let changes = changes(&pulse);
+        Self::start_with(pipe, form, pulse, changes).await
+    }
+
+    async fn start_with<C>(pipe: usize, form: DeltaForm, pulse: watch::Sender<Pulse>, changes: C) -> Self
     where
-        C: Fn(Cursor) -> BoxFuture<'static, Changes> + Send + Sync + 'static,
+        C: Fn(Held) -> BoxFuture<'static, Changes> + Send + Sync + 'static,
     {
         let (near, far) = tokio::io::duplex(pipe);
         let lifetime = Lifetime {
@@ -54,8 +68,9 @@ impl Watching {
             shutdown: CancellationToken::new(),
             drop_all: CancellationToken::new(),
         };
-        let snapshot = Frames { cursor: 10, frames: vec![Bytes::from("rows"), Bytes::from("state")] };
-        let feed = Feed { pulse: pulse.subscribe(), snapshot, changes };
+        let held = held_at(*pulse.borrow());
+        let snapshot = Frames { held, frames: vec![Bytes::from("rows"), Bytes::from("state")] };
+        let feed = Feed { pulse: pulse.subscribe(), snapshot, form, changes };
         let serving = lifetime.clone();
         drop(lifetime.tasks.spawn(async move {
             let socket = WebSocketStream::from_raw_socket(near, Role::Server, Some(config())).await;
@@ -66,7 +81,16 @@ impl Watching {
     }
 
     fn announce(&self, cursor: Cursor, urgent: Cursor) {
-        self.pulse.send_replace(Pulse { cursor, urgent, ended: None });
+        self.pulse.send_replace(at(cursor, urgent));
+    }
+
+    /// A line that lengthens the one text by `units`.
+    fn stream(&self, units: u64) {
+        self.pulse.send_modify(|pulse| {
+            pulse.cursor += 1;
+            pulse.streamed += units;
+            pulse.growing += units;
+        });
     }
 
     fn end(&self, reason: EndReason) {
@@ -127,6 +151,43 @@ async fn the_snapshot_comes_first_then_changes_at_the_pace() {
     advance(Duration::from_millis(10)).await;
     socket.announce(20, 13);
     assert_eq!((socket.text().await.as_str(), took()), ("13..20", 66), "what came meanwhile is one frame");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_that_grows_comes_by_sixteenths_or_seconds_and_in_the_text_form_at_once() {
+    let mut plain = Watching::start(1 << 20).await;
+    plain.snapshot().await;
+    plain.pulse.send_modify(|pulse| pulse.growing = 1590);
+    let start = Instant::now();
+    let took = || (Instant::now() - start).as_millis();
+    plain.stream(10);
+    assert_eq!((plain.text().await.as_str(), took()), ("10..11", 1000), "it has a second");
+    plain.stream(99);
+    advance(Duration::from_millis(500)).await;
+    plain.stream(1);
+    assert_eq!((plain.text().await.as_str(), took()), ("11..13", 1500), "a sixteenth more");
+    plain.stream(1);
+    plain.announce(15, 15);
+    assert_eq!((plain.text().await.as_str(), took()), ("13..15", 1500), "with what is urgent");
+
+    let mut text = Watching::start_as(1 << 20, DeltaForm::Text).await;
+    text.snapshot().await;
+    text.pulse.send_modify(|pulse| pulse.growing = 1590);
+    for n in 10..20 {
+        text.stream(1);
+        assert_eq!((text.text().await, took()), (format!("{n}..{}", n + 1), 1500));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_frame_is_read_as_one() {
+    let mut socket = Watching::start(1000).await;
+    socket.snapshot().await;
+    socket.announce(5010, 5010);
+    let Message::Text(text) = socket.next().await else { panic!("not a text") };
+    assert_eq!(text.len(), "10..5010 ".len() + 500_000);
+    socket.announce(5011, 5011);
+    assert_eq!(socket.text().await, "5010..5011");
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,18 +302,18 @@ async fn a_clients_close_and_ping_are_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_session_is_asked_again_and_an_owner_that_is_gone_ends_the_socket() {
-    let pulse = watch::Sender::new(Pulse { cursor: 10, urgent: 10, ended: None });
+async fn an_owner_that_is_gone_ends_the_socket() {
+    let pulse = watch::Sender::new(at(10, 10));
     let answers = changes(&pulse);
     let asked = std::sync::atomic::AtomicU32::new(0);
-    let mut socket = Watching::start_with(1 << 20, pulse, move |since| -> BoxFuture<'static, Changes> {
-        match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => Box::pin(async { Err(SessionError::Busy) }),
-            1 => answers(since),
-            _ => Box::pin(async { Err(SessionError::Gone) }),
-        }
-    })
-    .await;
+    let mut socket =
+        Watching::start_with(1 << 20, DeltaForm::Plain, pulse, move |held| -> BoxFuture<'static, Changes> {
+            match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => answers(held),
+                _ => Box::pin(async { Err(SessionError::Gone) }),
+            }
+        })
+        .await;
     socket.snapshot().await;
     socket.announce(11, 11);
     assert_eq!(socket.text().await, "10..11");

@@ -107,3 +107,44 @@ fn a_line_tells_what_touched_its_rows_before() {
     assert_eq!(prev(5, ENDED), [3]);
     assert_eq!(prev(6, CLOCK), [0; 0]);
 }
+
+/// What a reader is told that stands at the first `at` lines, written as JSON with rows cut to their id.
+#[track_caller]
+fn check_grown(lines: &[String], at: usize, expect: &Value) {
+    let standing = folded(&lines[..at]).standing();
+    let (deltas, _) = folded(lines).grown_since(&standing);
+    let mut deltas = serde_json::to_value(deltas).unwrap();
+    for delta in deltas.as_array_mut().unwrap() {
+        if let Some(row) = delta.get_mut("row") {
+            *row = row["id"].take();
+        }
+    }
+    assert_eq!(&deltas, expect, "from line {at}");
+}
+
+#[test]
+fn all_that_a_text_grew_since_is_one_delta() {
+    let lines = [
+        chunk(AGENT, "m", "\u{1F980}"),
+        chunk(AGENT, "n", "b"),
+        chunk(AGENT, "m", "e\u{301}"),
+        CLOCK.to_owned(),
+        chunk(AGENT, "m", "z"),
+        tool("tool_call", json!({})),
+    ];
+    let append = |offset: u64, text: &str| json!({"type": "AppendText", "id": "agent:m", "offset": offset, "text": text});
+    let tool = json!({"type": "Append", "row": "tool:t"});
+    check_grown(&lines, 1, &json!([append(2, "e\u{301}z"), {"type": "Append", "row": "agent:n"}, tool]));
+    check_grown(&lines, 2, &json!([append(2, "e\u{301}z"), tool]));
+    check_grown(&lines, 3, &json!([append(4, "z"), tool]));
+    check_grown(&lines, 5, &json!([tool]));
+    check_grown(&lines, 6, &json!([]));
+}
+
+#[test]
+fn a_text_whose_end_a_reader_does_not_remember_comes_as_a_whole() {
+    let born = (0..40).map(|n| chunk(AGENT, &format!("m{n}"), "a"));
+    let lines = born.chain([chunk(AGENT, "m1", "b"), chunk(AGENT, "m38", "c")]).collect::<Vec<_>>();
+    let grown = json!({"type": "AppendText", "id": "agent:m38", "offset": 1, "text": "c"});
+    check_grown(&lines, 40, &json!([{"type": "Patch", "row": "agent:m1"}, grown]));
+}

@@ -5,15 +5,18 @@ use crate::{
         peer::{Caller, Standing},
         problem::ApiError,
         socket::{self, Sight},
+        validate,
     },
+    session::View,
 };
 use axum::{
     body::Body,
-    extract::{Request, State},
+    extract::{RawQuery, Request, State},
     response::Response,
 };
 use hyper_util::rt::TokioIo;
-use maestro_protocol::{ProblemCode, SessionId};
+use maestro_projection::DeltaForm;
+use maestro_protocol::{Deltas, ProblemCode, SessionId, WatchQuery};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{handshake::server::create_response_with_body, protocol::Role},
@@ -22,18 +25,20 @@ use tokio_tungstenite::{
 /// Follow a session over a WebSocket.
 ///
 /// The daemon sends one `TranscriptSnapshot`, one `ReducedState` of the same cursor, then a `ProjectionUpdate` for
-/// what happens next. A client sends nothing. Close codes: 4410 the session is dead, 1012 the daemon shuts down, 1009
+/// what happens next. A client sends nothing, and ignores a delta about a row that it does not hold. Close codes: 4410 the session is dead, 1012 the daemon shuts down, 1009
 /// a message over 64 KiB.
 #[utoipa::path(
     get,
     path = "/api/structured/{id}",
     tag = "structured",
     operation_id = "watchSession",
-    params(("id" = SessionId, Path, description = "The session.")),
+    params(("id" = SessionId, Path, description = "The session."), WatchQuery),
     responses((
         status = SWITCHING_PROTOCOLS,
-        description = "A WebSocket. Each text message of the daemon is one `Frame`.",
-        extensions(("x-websocket-sends" = json!({"$ref": "#/components/schemas/Frame"})))
+        description = "A WebSocket. Each text message of the daemon is one `Frame`, or one `TextFrame` with `deltas=text`.",
+        extensions(("x-websocket-sends" = json!({"oneOf": [
+            {"$ref": "#/components/schemas/Frame"}, {"$ref": "#/components/schemas/TextFrame"}
+        ]})))
     ))
 )]
 pub(in crate::server::routes) async fn watch(
@@ -41,9 +46,11 @@ pub(in crate::server::routes) async fn watch(
     State(lifetime): State<Lifetime>,
     caller: Caller,
     PathId(id): PathId,
+    RawQuery(query): RawQuery,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let feed = ask(&registry, &caller.scope, id, socket::feed).await?;
+    let view = view(validate::watch(query.as_deref().unwrap_or_default())?);
+    let feed = ask(&registry, &caller.scope, id, async |session| socket::feed(session, view).await).await?;
     let not_upgrade = |error| {
         let detail = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {error}");
         ApiError::new(ProblemCode::InvalidRequest, detail)
@@ -66,4 +73,13 @@ pub(in crate::server::routes) async fn watch(
         drop(caller);
     }));
     Ok(response)
+}
+
+fn view(query: WatchQuery) -> View {
+    let form = match query.deltas.unwrap_or_default() {
+        Deltas::Plain => DeltaForm::Plain,
+        Deltas::Text => DeltaForm::Text,
+    };
+    // More rows than a machine can count are all rows.
+    View { form, tail: query.tail.and_then(|n| usize::try_from(n).ok()) }
 }
