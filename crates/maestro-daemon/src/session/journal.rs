@@ -149,3 +149,6 @@ impl Journal {
 fn serialise(frame: &Frame) -> Bytes {
     serde_json::to_vec(frame).expect("a frame is always representable as JSON").into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! The real daemon with a scripted agent that behaves as agents should not: faults, turns, approvals, recovery, sockets.
 
 mod approvals;
+mod crossings;
 mod faults;
 mod own_turns;
 mod peers;
