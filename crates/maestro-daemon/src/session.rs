@@ -12,6 +12,7 @@ mod opening;
 mod own_turns;
 mod own_work;
 mod publish;
+mod settings;
 mod start;
 mod starting;
 mod stored;

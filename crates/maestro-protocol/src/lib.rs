@@ -33,7 +33,8 @@ pub use line::{
 };
 pub use problem::{Problem, ProblemCode};
 pub use request::{
-    ApprovalAnswer, CreateSession, Decision, PromptBody, RenameSession, ReplayQuery, SessionList,
+    ApprovalAnswer, ConfigValue, CreateSession, Decision, PromptBody, RenameSession, ReplayQuery,
+    SessionList, SetConfig, SetMode, SetModel,
 };
 pub use session::{Activity, Cost, EndReason, Session, Status, Usage, View};
 pub use state::{

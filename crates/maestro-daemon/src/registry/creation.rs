@@ -43,7 +43,15 @@ pub(super) fn new_session(
         updated_at: now,
         usage: None,
     };
-    Ok(StoredSession { session, env, mode: wish.mode, load_supported: None, spawn: None, ledger: None })
+    Ok(StoredSession {
+        session,
+        env,
+        mode: wish.mode,
+        model: wish.model,
+        load_supported: None,
+        spawn: None,
+        ledger: None,
+    })
 }
 
 /// Where a session of the daemon's own user works unless it says otherwise.

@@ -10,6 +10,7 @@ use crate::{
         },
         journal::Journal,
         own_turns::OwnTurns,
+        settings::Settings,
         starting::{Agent, StartOutcome},
         stored::{Ledger, StoredSession},
         turn::Turn,
@@ -86,6 +87,7 @@ enum Input {
     /// The agent was silent for long in a turn of its own.
     Quiet,
     HushOver,
+    SettingsOver,
     Retry,
     Command(Command),
     IdleOver,
@@ -111,6 +113,7 @@ pub(crate) struct SessionActor {
     /// When a cancelled turn that did not settle becomes a death.
     pub(super) grace: Option<Instant>,
     pub(super) own_turns: OwnTurns,
+    pub(super) settings: Settings,
     /// Decisions in the log that the agent was not told yet: the request and its option, or none for `cancelled`.
     pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
@@ -218,6 +221,7 @@ impl SessionActor {
             held: VecDeque::new(),
             grace: None,
             own_turns: OwnTurns::none(Instant::now()),
+            settings: Settings::default(),
             deciding: Vec::new(),
             backlog: VecDeque::new(),
             stalled: false,
@@ -260,7 +264,7 @@ impl SessionActor {
         let (grace, stalled) = (self.grace, !self.backlog.is_empty());
         let retry = stalled || self.approvals.next_waiting().is_some();
         let paused = stalled || self.is_agent_deaf();
-        let (quiet, hush) = (self.quiet_end(), self.hush_end());
+        let (quiet, hush, settings) = (self.quiet_end(), self.hush_end(), self.settings.deadline());
         let lanes = &mut self.lanes;
         tokio::select! {
             biased;
@@ -270,6 +274,7 @@ impl SessionActor {
             () = sleep_until(grace) => Input::GraceOver,
             () = sleep_until(hush) => Input::HushOver,
             () = sleep_until(quiet) => Input::Quiet,
+            () = sleep_until(settings) => Input::SettingsOver,
             () = tokio::time::sleep(RETRY), if retry => Input::Retry,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
@@ -300,6 +305,7 @@ impl SessionActor {
             Input::GraceOver => self.on_grace_over().await,
             Input::Quiet => self.on_quiet(),
             Input::HushOver => self.on_hush_over(),
+            Input::SettingsOver => self.on_settings_over(),
             Input::Retry => self.on_retry().await,
             Input::Command(command) => self.on_command(command).await,
             Input::IdleOver => return !self.lanes.close_if_empty(),

@@ -171,6 +171,7 @@ impl SessionActor {
         self.turn = Turn::Dead;
         self.prompt_request = None;
         self.grace = None;
+        self.settings.give_up();
         self.backlog.clear();
         self.deciding.clear();
         for (_, reply) in std::mem::take(&mut self.held) {

@@ -8,6 +8,7 @@ mod peers;
 mod processes;
 mod races;
 mod recovery;
+mod settings;
 mod sockets;
 mod stage;
 mod turns;

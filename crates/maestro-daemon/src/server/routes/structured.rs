@@ -4,4 +4,5 @@ pub(super) mod cancel;
 pub(super) mod decide;
 pub(super) mod prompt;
 pub(super) mod replay;
+pub(super) mod settings;
 pub(super) mod watch;
