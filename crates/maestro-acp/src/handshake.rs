@@ -1,13 +1,15 @@
-use crate::{AgentEntry, Connection, Frame, HANDSHAKE_TIMEOUT, RpcError, UpdateClass, outgoing};
+use crate::{
+    AgentEntry, Ask, Connection, Frame, HANDSHAKE_TIMEOUT, Offers, Plan, RpcError, SETTING_TIMEOUT, Setting,
+    SettingRefused, UpdateClass, outgoing, setting,
+};
 use maestro_protocol::json;
 use serde_json::{Value, value::RawValue};
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 mod error;
-mod mode;
 
-pub use error::{HandshakeError, ModeRefused, Phase};
+pub use error::{HandshakeError, Phase};
 
 /// Bytes of updates that may come before the session is open. Full sets of commands of half a megabyte were seen,
 /// several times; an agent that sends much more before it is asked anything is broken.
@@ -15,9 +17,6 @@ const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What a kept frame counts besides its bytes.
 const FRAME_BYTES: usize = 256;
-
-/// How long the agent may take to answer a change of mode, within what is left of the handshake's time.
-const MODE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which session to open with an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +35,14 @@ pub enum SessionOpen {
     },
 }
 
-/// The id of the mode that a session is to be in when it opens (CONTRACT §3.4).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModeWish(pub String);
+/// A setting that is in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// The setting.
+    pub setting: Setting,
+    /// The full set of options that the agent told with its answer, if it did.
+    pub config_options: Option<Value>,
+}
 
 /// What came of a handshake.
 #[derive(Debug)]
@@ -49,30 +53,30 @@ pub struct Opened {
     pub modes: Option<Value>,
     /// `models` of the answer, verbatim: older agents tell their models so, outside today's protocol.
     pub models: Option<Value>,
-    /// `configOptions` of the answer, verbatim; after a change of mode by such an option, the set after it.
+    /// `configOptions` of the answer, verbatim.
     pub config_options: Option<Value>,
     /// Whether the agent can load the session later.
     pub load_supported: bool,
     /// Updates and notices that came during the handshake, in their order, for the log.
     pub kept: Vec<Frame>,
-    /// The mode that was wished for and is in force; `None` if none was wished for.
-    pub mode: Result<Option<String>, ModeRefused>,
+    /// What came of each wish, in the order of the wishes.
+    pub settled: Vec<Result<Settled, SettingRefused>>,
 }
 
-/// Opens a session with an agent: `initialize`, `session/new` or `session/load`, and the wished mode, together within
-/// [`HANDSHAKE_TIMEOUT`] (CONTRACT §3). Whatever the agent asks meanwhile is answered: a permission is cancelled, the
+/// Opens a session with an agent: `initialize`, `session/new` or `session/load`, and the wished settings one after the
+/// other, together within [`HANDSHAKE_TIMEOUT`] (CONTRACT §3). Whatever the agent asks meanwhile is answered: a permission is cancelled, the
 /// rest is not implemented. What the agent sends after the last answer stays in the connection.
 ///
 /// During a load, updates of class [`UpdateClass::Content`] are dropped, for the log has them already; after it, until
 /// nothing came for the entry's `load_drain_ms`.
 ///
 /// # Errors
-/// The session is not open; the process, which is the caller's, still runs. A refused mode is no error.
+/// The session is not open; the process, which is the caller's, still runs. A refused setting is no error.
 pub async fn open(
     connection: &mut Connection,
     entry: &AgentEntry,
     open: SessionOpen,
-    mode: Option<ModeWish>,
+    wishes: Vec<Setting>,
 ) -> Result<Opened, HandshakeError> {
     let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
     let replaying = matches!(open, SessionOpen::Load { .. });
@@ -83,8 +87,9 @@ pub async fn open(
         Ok(opened) => opened?,
         Err(_elapsed) => return Err(HandshakeError::TimedOut { phase: run.phase }),
     };
-    if let Some(ModeWish(mode)) = mode {
-        opened.mode = run.settle_mode(&mut opened, mode, deadline).await?;
+    for wish in wishes {
+        let settled = run.settle(&opened, wish, deadline).await?;
+        opened.settled.push(settled);
     }
     opened.kept = run.kept;
     Ok(opened)
@@ -146,38 +151,35 @@ impl Handshake<'_> {
         Ok(())
     }
 
-    async fn settle_mode(
+    async fn settle(
         &mut self,
-        opened: &mut Opened,
-        wish: String,
+        opened: &Opened,
+        wish: Setting,
         deadline: Instant,
-    ) -> Result<Result<Option<String>, ModeRefused>, HandshakeError> {
-        self.phase = Phase::Mode;
-        let session = opened.acp_session_id.clone();
-        let step = mode::step(opened.modes.as_ref(), opened.config_options.as_ref(), &wish);
-        let by_option = matches!(step, mode::Step::SetOption(_));
-        let message = |id| match &step {
-            mode::Step::SetOption(option) => outgoing::set_config_option(id, &session, option, &wish),
-            _ => outgoing::set_mode(id, &session, &wish),
+    ) -> Result<Result<Settled, SettingRefused>, HandshakeError> {
+        self.phase = Phase::Settings;
+        // The newest set of options, if an earlier wish brought one.
+        let told = opened.settled.iter().rev().flatten().find_map(|settled| settled.config_options.as_ref());
+        let offers = Offers {
+            modes: opened.modes.as_ref(),
+            models: opened.models.as_ref(),
+            config_options: told.or(opened.config_options.as_ref()),
         };
-        match step {
-            mode::Step::InForce => return Ok(Ok(Some(wish))),
-            mode::Step::NotOffered(offered) => return Ok(Err(ModeRefused::NotOffered { wish, offered })),
-            mode::Step::SetMode | mode::Step::SetOption(_) => {}
-        }
-        let deadline = deadline.min(Instant::now() + MODE_TIMEOUT);
+        let ask = match setting::plan(&wish, offers) {
+            Plan::InForce(_) => return Ok(Ok(Settled { setting: wish, config_options: None })),
+            Plan::NotOffered(offered) => return Ok(Err(SettingRefused::NotOffered { wish, offered })),
+            Plan::Ask(ask) => ask,
+        };
+        let deadline = deadline.min(Instant::now() + SETTING_TIMEOUT);
+        let message = |id| Ask::message(&ask, id, &opened.acp_session_id);
         match timeout_at(deadline, self.request(message)).await {
-            Ok(answer) => match answer? {
+            Ok(answer) => Ok(match answer? {
                 Ok(result) => {
-                    let options = take(&mut value_of(&result), "configOptions");
-                    if by_option && options.is_some() {
-                        opened.config_options = options;
-                    }
-                    Ok(Ok(Some(wish)))
+                    Ok(Settled { setting: wish, config_options: ask.config_options(&value_of(&result)) })
                 }
-                Err(error) => Ok(Err(ModeRefused::Rejected { wish, error })),
-            },
-            Err(_elapsed) => Ok(Err(ModeRefused::NoAnswer { wish })),
+                Err(error) => Err(SettingRefused::Rejected { wish, error: Box::new(error) }),
+            }),
+            Err(_elapsed) => Ok(Err(SettingRefused::NoAnswer { wish })),
         }
     }
 
@@ -250,7 +252,7 @@ fn opened(acp_session_id: String, mut result: Value, load_supported: bool) -> Op
         config_options: take(&mut result, "configOptions"),
         load_supported,
         kept: Vec::new(),
-        mode: Ok(None),
+        settled: Vec::new(),
     }
 }
 

@@ -25,6 +25,7 @@ pub mod outgoing;
 mod own_turns;
 mod quirks;
 mod reader;
+mod setting;
 mod stderr;
 
 pub use agents::{AgentEntry, AgentOverride, AgentTable, AgentTableError, Overlap, Program};
@@ -32,10 +33,11 @@ pub use connection::Connection;
 pub use decision::{Choice, choose, offered};
 pub use decode::decode;
 pub use frame::{AUTH_REQUIRED, Frame, PermissionRequest, RawId, RpcError, UpdateClass};
-pub use handshake::{HandshakeError, ModeRefused, ModeWish, Opened, Phase, SessionOpen, open};
+pub use handshake::{HandshakeError, Opened, Phase, SessionOpen, Settled, open};
 pub use outbox::{Outbox, OutboxEnd, SendError};
 pub use own_turns::{Stir, TurnMark, stir};
 pub use reader::{Batch, ReaderEnd, read_frames};
+pub use setting::{Ask, Offers, Plan, Setting, SettingRefused, plan};
 pub use stderr::StderrTail;
 
 use std::time::Duration;
@@ -52,6 +54,9 @@ pub const DEMO_ARG: &str = "__demo-agent";
 /// The bound of a whole handshake: long enough for a slow machine to start a runtime and an agent in it, never long
 /// enough to hang a start for ever (CONTRACT §3.2).
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long an agent may take to answer whether it takes a setting (CONTRACT §3.5).
+pub const SETTING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a cancelled turn may take to settle where its agent's entry says nothing else (CONTRACT §8.3).
 pub const CANCEL_GRACE: Duration = Duration::from_millis(500);

@@ -2,6 +2,7 @@
 
 use crate::RawId;
 use agent_client_protocol_schema::{ProtocolVersion, v1};
+use maestro_protocol::ConfigValue;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -44,10 +45,24 @@ pub fn set_mode(id: u64, session: &str, mode: &str) -> Vec<u8> {
     request(id, "session/set_mode", &v1::SetSessionModeRequest::new(session, mode))
 }
 
-/// `session/set_config_option` of an option whose values are ids.
-pub fn set_config_option(id: u64, session: &str, option: &str, value: &str) -> Vec<u8> {
+/// `session/set_model`, which agents speak that tell `models` at the opening; the protocol has it no more.
+pub fn set_model(id: u64, session: &str, model: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        session_id: &'a str,
+        model_id: &'a str,
+    }
+    request(id, "session/set_model", &Params { session_id: session, model_id: model })
+}
+
+/// `session/set_config_option`.
+pub fn set_config_option(id: u64, session: &str, option: &str, value: &ConfigValue) -> Vec<u8> {
     let (session, option) = (v1::SessionId::new(session), v1::SessionConfigId::new(option));
-    let value = v1::SessionConfigOptionValue::value_id(value.to_owned());
+    let value = match value {
+        ConfigValue::Id(value) => v1::SessionConfigOptionValue::value_id(value.clone()),
+        ConfigValue::Flag(flag) => v1::SessionConfigOptionValue::boolean(*flag),
+    };
     request(id, "session/set_config_option", &v1::SetSessionConfigOptionRequest::new(session, option, value))
 }
 

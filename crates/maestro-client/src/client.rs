@@ -5,7 +5,7 @@ use crate::{
 use http::{HeaderValue, Method};
 use maestro_protocol::{
     AgentList, ApprovalAnswer, CreateSession, Decision, Nonce, PromptBody, RenameSession, ReplayPage,
-    ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, WatchQuery,
+    ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, SetConfig, SetMode, SetModel, WatchQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::Path;
@@ -79,6 +79,21 @@ impl Client {
     /// `POST …/structured/cancel`: cancels the active turn; nothing happens without one.
     pub async fn cancel(&self, id: SessionId) -> Result<(), ClientError> {
         self.act(Method::POST, &format!("/api/sessions/{id}/structured/cancel"), NO_BODY).await
+    }
+
+    /// `POST …/structured/mode`: returns once the agent accepted it.
+    pub async fn set_mode(&self, id: SessionId, mode: &SetMode) -> Result<(), ClientError> {
+        self.act(Method::POST, &format!("/api/sessions/{id}/structured/mode"), Some(mode)).await
+    }
+
+    /// `POST …/structured/model`: returns once the agent accepted it.
+    pub async fn set_model(&self, id: SessionId, model: &SetModel) -> Result<(), ClientError> {
+        self.act(Method::POST, &format!("/api/sessions/{id}/structured/model"), Some(model)).await
+    }
+
+    /// `POST …/structured/config`: returns once the agent accepted it.
+    pub async fn set_config(&self, id: SessionId, config: &SetConfig) -> Result<(), ClientError> {
+        self.act(Method::POST, &format!("/api/sessions/{id}/structured/config"), Some(config)).await
     }
 
     /// `POST …/structured/approvals/{nonce}`: answers an approval. Succeeds too where the nonce is no longer live

@@ -15,6 +15,7 @@ mod owed;
 mod own_turns;
 mod own_work;
 mod publish;
+mod settings;
 mod start;
 mod starting;
 mod storage;

@@ -1,3 +1,4 @@
+mod chosen;
 mod daemon;
 mod offer;
 mod prompt;
@@ -9,6 +10,7 @@ mod title;
 use crate::line::{Body, Line, Update, UpdateKind, Voice};
 use crate::tool::{self, Mention, Standing};
 use crate::touch::{Action, Touch};
+pub use chosen::Chosen;
 use maestro_protocol::{
     Command, ContextWindow, Cursor, Origin, ReducedState, RowId, Spending, StateKey, Timestamp, TurnState,
     Usage,
@@ -41,6 +43,9 @@ pub struct StateFold {
     config_options: Option<Arc<Value>>,
     commands: Option<Arc<Vec<Command>>>,
     title: Title,
+    /// Absent in checkpoints of versions that had no choices.
+    #[serde(default)]
+    chosen: Chosen,
 }
 
 /// The text row that a chunk without message id would continue (CONTRACT §4.2).
@@ -148,6 +153,10 @@ impl StateFold {
     /// The approvals whose outcome is not in the log, oldest first.
     pub fn unsettled_approvals(&self) -> &[RowId] {
         &self.unsettled_approvals
+    }
+    /// What people chose of what the agent offers.
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
     }
     /// Whether a person's prompt is in the log.
     pub fn has_prompt(&self) -> bool {

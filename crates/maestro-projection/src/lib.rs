@@ -20,7 +20,7 @@ mod row;
 mod tool;
 mod touch;
 
-pub use fold::{StateFold, Step};
+pub use fold::{Chosen, StateFold, Step};
 pub use line::Line;
 pub use projection::{Applied, Projection, RowChange, Standing, TextGrowth};
 pub use replay::{MAX_EVENTS, PAGE_BYTES, Page, Window, replay};

@@ -1,7 +1,7 @@
 mod changes;
 mod standing;
 
-use crate::fold::StateFold;
+use crate::fold::{Chosen, StateFold};
 use crate::line::Line;
 use crate::row::{fold_row, row_text};
 use crate::touch::{Action, Touch};
@@ -114,6 +114,11 @@ impl Projection {
     /// Whether a person's prompt is in the log (CONTRACT §10.3).
     pub fn has_prompt(&self) -> bool {
         self.fold.has_prompt()
+    }
+
+    /// What people chose of what the agent offers (CONTRACT §3.5).
+    pub fn chosen(&self) -> &Chosen {
+        self.fold.chosen()
     }
 
     /// The last time that a line named (CONTRACT §5.6).

@@ -36,8 +36,8 @@ pub use line::{
 };
 pub use problem::{Problem, ProblemCode};
 pub use request::{
-    ApprovalAnswer, CreateSession, Decision, Deltas, PromptBody, RenameSession, ReplayQuery, SessionList,
-    WatchQuery,
+    ApprovalAnswer, ConfigValue, CreateSession, Decision, Deltas, PromptBody, RenameSession, ReplayQuery,
+    SessionList, SetConfig, SetMode, SetModel, WatchQuery,
 };
 pub use session::{Activity, Cost, EndReason, Session, Status, Usage, View};
 pub use state::{

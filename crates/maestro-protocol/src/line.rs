@@ -1,7 +1,7 @@
 //! The daemon's own lines in the event log. Everything else in a log is the `params` of an agent's notification,
 //! byte for byte (CONTRACT §5).
 
-use crate::{Decision, Origin, RowId, Timestamp, TranscriptRow};
+use crate::{ConfigValue, Decision, Origin, RowId, Timestamp, TranscriptRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub enum Envelope {
     Turn(TurnLine),
     /// A person renamed the session.
     Summary(SummaryLine),
-    /// What the agent offered or took at a handshake or a change of mode.
+    /// What the agent offered or took at a handshake or a change of a setting.
     Session(SessionLine),
     /// Something the agent sent that could not be kept as it came, or that a person must see.
     Notice(NoticeLine),
@@ -139,7 +139,7 @@ pub struct SummaryLine {
     pub at: Timestamp,
 }
 
-/// `session`: what the handshake or a change of mode said, so that the fold knows it.
+/// `session`: what the handshake or a change of mode, model or option said, so that the fold knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionLine {
     /// What happened.
@@ -158,8 +158,35 @@ pub struct SessionLine {
     /// The mode that the agent accepted, for `mode_set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_id: Option<String>,
+    /// The model that the agent accepted, for `model_set`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+    /// The configuration option whose value the agent accepted, for `config_set`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_id: Option<String>,
+    /// That value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<ConfigValue>,
     /// When.
     pub at: Timestamp,
+}
+
+impl SessionLine {
+    /// A line that tells nothing but its event.
+    pub fn new(event: SessionLineEvent, acp_session_id: String, at: Timestamp) -> Self {
+        Self {
+            event,
+            acp_session_id,
+            modes: None,
+            models: None,
+            config_options: None,
+            mode_id: None,
+            model_id: None,
+            config_id: None,
+            value: None,
+            at,
+        }
+    }
 }
 
 /// What a `session` line tells.
@@ -172,6 +199,10 @@ pub enum SessionLineEvent {
     Loaded,
     /// The agent accepted a mode.
     ModeSet,
+    /// The agent accepted a model.
+    ModelSet,
+    /// The agent accepted a value for a configuration option.
+    ConfigSet,
 }
 
 /// `notice`: shown as a `Notice` row.
@@ -205,6 +236,8 @@ pub enum NoticeReason {
     Partial,
     /// The agent refused the mode that was asked for.
     ModeRefused,
+    /// The agent refused the model, or the value of an option, that was asked for at its start.
+    SettingRefused,
 }
 
 /// `clock`: the time, written before a line when the last time in the log is 200 ms or more old.

@@ -9,6 +9,8 @@ pub enum ProblemCode {
     InvalidRequest,
     /// 400: the approval's request has no single option for this decision.
     DecisionNotOffered,
+    /// 400: the agent offers no such mode, model or option.
+    NotOffered,
     /// 400: no agent has this key.
     UnknownAgent,
     /// 400: the directory is missing or no directory.
@@ -33,12 +35,16 @@ pub enum ProblemCode {
     CwdMissing,
     /// 409: the agent cannot load a session.
     CannotResume,
+    /// 409: the agent refused what was asked of it.
+    AgentRefused,
     /// 413: the body is too long.
     BodyTooLarge,
     /// 415: the body is not `application/json`.
     UnsupportedMediaType,
     /// 503: the session's mailbox is full, or the daemon shuts down; try again after `Retry-After`.
     Busy,
+    /// 504: the agent did not answer in time; it may still do what was asked.
+    AgentSilent,
     /// 507: the event log cannot be written.
     LogUnwritable,
     /// 500: a defect; the log has more under `request_id`.

@@ -1,7 +1,7 @@
 use crate::{AgentKey, Cursor, Session, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// `POST /api/sessions`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct CreateSession {
     /// The mode to start in; the default is the agent's asking mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// The model to start with; the default is the agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// `GET /api/sessions`.
@@ -55,6 +58,55 @@ pub struct PromptBody {
     /// ACP content blocks, passed to the agent as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Vec<Value>>,
+}
+
+/// `POST …/structured/mode`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SetMode {
+    /// One of the ids in `state.mode.available`.
+    pub mode_id: String,
+}
+
+/// `POST …/structured/model`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SetModel {
+    /// One of the ids in `state.model.available`.
+    pub model_id: String,
+}
+
+/// `POST …/structured/config`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SetConfig {
+    /// The id of one of `state.config_options`.
+    pub config_id: String,
+    /// One of its values; `true` or `false` where its type is `boolean`.
+    pub value: ConfigValue,
+}
+
+/// The value of a configuration option of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum ConfigValue {
+    /// Of an option that is on or off.
+    Flag(bool),
+    /// Of an option that offers values: the id of one.
+    Id(String),
+}
+
+impl fmt::Display for ConfigValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Id(id) => id.fmt(f),
+        }
+    }
 }
 
 /// `POST …/structured/approvals/{nonce}`.

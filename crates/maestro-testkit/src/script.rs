@@ -210,7 +210,13 @@ impl Script {
     /// Waits for `session/load`, plays `replay`, then answers it.
     #[must_use]
     pub fn load_session(self, replay: impl FnOnce(Steps) -> Steps) -> Self {
-        self.then(|steps| replay(steps.expect("session/load", "open")).reply("open", json!({})))
+        self.load_session_with(json!({}), replay)
+    }
+
+    /// Waits for `session/load`, plays `replay`, then answers it with this result.
+    #[must_use]
+    pub fn load_session_with(self, result: Value, replay: impl FnOnce(Steps) -> Steps) -> Self {
+        self.then(|steps| replay(steps.expect("session/load", "open")).reply("open", result))
     }
 
     /// Plays `turn` for the next prompt; `turn` has to answer it (`end_turn`, `stop` or `fail_turn`).

@@ -10,8 +10,8 @@ pub enum Phase {
     New,
     /// A session that the agent made before.
     Load,
-    /// The wished mode.
-    Mode,
+    /// A wished mode, model or option.
+    Settings,
 }
 
 impl fmt::Display for Phase {
@@ -20,7 +20,7 @@ impl fmt::Display for Phase {
             Self::Initialize => "initialize",
             Self::New => "session/new",
             Self::Load => "session/load",
-            Self::Mode => "session/set_mode",
+            Self::Settings => "the wished settings",
         })
     }
 }
@@ -91,35 +91,4 @@ impl HandshakeError {
     pub fn needs_sign_in(&self) -> bool {
         matches!(self, Self::Rejected { error, .. } if error.needs_sign_in())
     }
-}
-
-/// Why a session is not in the mode that was wished for. The session is open all the same (CONTRACT §3.4).
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ModeRefused {
-    /// The agent has no such mode.
-    #[error("the agent does not offer the mode `{wish}`; {}", list(offered))]
-    NotOffered {
-        /// The mode.
-        wish: String,
-        /// The modes that it has.
-        offered: Vec<String>,
-    },
-    /// The agent said no.
-    #[error("the agent refused the mode `{wish}` with {error}")]
-    Rejected {
-        /// The mode.
-        wish: String,
-        /// The error as the agent sent it.
-        error: RpcError,
-    },
-    /// The agent said nothing.
-    #[error("the agent did not answer whether it took the mode `{wish}`")]
-    NoAnswer {
-        /// The mode.
-        wish: String,
-    },
-}
-
-fn list(offered: &[String]) -> String {
-    if offered.is_empty() { "it has no modes".into() } else { format!("it has {}", offered.join(", ")) }
 }

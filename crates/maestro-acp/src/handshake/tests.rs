@@ -1,5 +1,8 @@
-use super::{HandshakeError, ModeRefused, ModeWish, Opened, Phase, SessionOpen, open};
-use crate::{AgentEntry, AgentTable, Connection, Frame, HANDSHAKE_TIMEOUT, StderrTail};
+use super::{HandshakeError, Opened, Phase, SessionOpen, open};
+use crate::{
+    AgentEntry, AgentTable, Connection, Frame, HANDSHAKE_TIMEOUT, Setting, SettingRefused, StderrTail,
+};
+use maestro_protocol::ConfigValue;
 use serde_json::{Value, json};
 use std::{error::Error as _, time::Duration};
 use tokio::{
@@ -41,8 +44,8 @@ async fn shake<F: Future<Output = ()> + Send + 'static>(
     let (mut connection, agent) = connect();
     let part = tokio::spawn(part(agent));
     let before = Instant::now();
-    let (entry, wish) = (entry(key), mode.map(|mode| ModeWish(mode.into())));
-    let opening = async move { (open(&mut connection, &entry, wanted, wish).await, connection) };
+    let (entry, wishes) = (entry(key), mode.map(|mode| Setting::Mode(mode.into())).into_iter().collect());
+    let opening = async move { (open(&mut connection, &entry, wanted, wishes).await, connection) };
     let (opened, mut connection) = tokio::spawn(opening).await.unwrap();
     let took = before.elapsed();
     assert!(took <= HANDSHAKE_TIMEOUT);
@@ -50,6 +53,15 @@ async fn shake<F: Future<Output = ()> + Send + 'static>(
     drop(connection);
     timeout(HANDSHAKE_TIMEOUT, part).await.expect("the part has an end").unwrap();
     Shaken { opened, took, rest }
+}
+
+/// The settings that are in force, or the first that is not.
+fn settings(opened: &Opened) -> Result<Vec<Setting>, SettingRefused> {
+    opened.settled.iter().cloned().map(|settled| settled.map(|settled| settled.setting)).collect()
+}
+
+fn mode(id: &str) -> Setting {
+    Setting::Mode(id.into())
 }
 
 fn texts<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> Vec<String> {
@@ -85,9 +97,9 @@ async fn a_fresh_session_opens_and_tells_what_the_agent_offers() {
         shake("claude-code-acp", fresh(), None, |mut agent| async move { agent.opened(result).await }).await;
     let opened = opened.unwrap();
     assert_eq!(opened.acp_session_id, "s");
-    assert_eq!((opened.models, opened.modes, opened.config_options), (Some(models), Some(modes), None));
     assert!(opened.load_supported && opened.kept.is_empty());
-    assert_eq!(opened.mode, Ok(None));
+    assert_eq!(settings(&opened), Ok(vec![]));
+    assert_eq!((opened.models, opened.modes, opened.config_options), (Some(models), Some(modes), None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,7 +380,7 @@ async fn a_wished_mode_is_set_unless_it_is_in_force() {
     })
     .await;
     let opened = opened.unwrap();
-    assert_eq!(opened.mode, Ok(Some("default".into())));
+    assert_eq!(settings(&opened), Ok(vec![mode("default")]));
     assert_eq!(opened.modes.unwrap()["currentModeId"], "auto", "what the opening said is kept");
     assert_eq!(texts(&opened.kept), ["mode"]);
 
@@ -377,7 +389,7 @@ async fn a_wished_mode_is_set_unless_it_is_in_force() {
         assert!(timeout(Duration::from_secs(1), agent.hear()).await.is_err());
     })
     .await;
-    assert_eq!(opened.unwrap().mode, Ok(Some("auto".into())));
+    assert_eq!(settings(&opened.unwrap()), Ok(vec![mode("auto")]));
     assert_eq!(rest, [""; 0]);
 }
 
@@ -388,7 +400,7 @@ async fn an_agent_with_modes_as_an_option_is_asked_by_the_option() {
         json!([{"id": "mode", "category": "mode", "type": "select", "currentValue": current, "options": modes}])
     };
     let (before, after) = (options("build"), options("plan"));
-    let expect = after.clone();
+    let expect = (Some(before.clone()), Some(after.clone()));
     let Shaken { opened, .. } = shake("opencode", fresh(), Some("plan"), |mut agent| async move {
         agent.opened(json!({"configOptions": before})).await;
         let (id, params) = agent.asked("session/set_config_option").await;
@@ -397,7 +409,9 @@ async fn an_agent_with_modes_as_an_option_is_asked_by_the_option() {
     })
     .await;
     let opened = opened.unwrap();
-    assert_eq!((opened.mode, opened.config_options), (Ok(Some("plan".into())), Some(expect)));
+    assert_eq!(settings(&opened), Ok(vec![mode("plan")]));
+    let told = opened.settled[0].as_ref().unwrap().config_options.clone();
+    assert_eq!((opened.config_options, told), expect);
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,18 +422,18 @@ async fn a_refused_mode_is_told_and_the_session_is_open() {
         agent.fail(id, json!({"code": -32602, "message": "Invalid mode"})).await;
     })
     .await;
-    let refused = opened.unwrap().mode.unwrap_err();
+    let refused = settings(&opened.unwrap()).unwrap_err();
     assert_eq!(refused.to_string(), "the agent refused the mode `default` with error -32602: Invalid mode");
 
     let Shaken { opened, .. } =
         shake("demo", fresh(), Some("yolo"), |mut agent| async move { agent.opened(modes("auto")).await })
             .await;
-    let refused = opened.unwrap().mode.unwrap_err();
+    let refused = settings(&opened.unwrap()).unwrap_err();
     assert_eq!(refused.to_string(), "the agent does not offer the mode `yolo`; it has default, auto");
 
     let Shaken { opened, .. } =
         shake("demo", fresh(), Some("yolo"), |mut agent| async move { agent.opened(json!({})).await }).await;
-    let refused = opened.unwrap().mode.unwrap_err();
+    let refused = settings(&opened.unwrap()).unwrap_err();
     assert_eq!(refused.to_string(), "the agent does not offer the mode `yolo`; it has no modes");
 }
 
@@ -436,7 +450,7 @@ async fn an_agent_that_does_not_answer_about_the_mode_does_not_hold_the_session(
             })
             .await;
         assert_eq!(took, Duration::from_secs(delay + waits));
-        assert_eq!(opened.unwrap().mode, Err(ModeRefused::NoAnswer { wish: "default".into() }));
+        assert_eq!(settings(&opened.unwrap()), Err(SettingRefused::NoAnswer { wish: mode("default") }));
         assert_eq!(rest, ["response 3"]);
     }
 }
@@ -453,8 +467,35 @@ async fn a_loaded_session_gets_its_mode_after_the_replay() {
     })
     .await;
     let opened = opened.unwrap();
-    assert_eq!(opened.mode, Ok(Some("default".into())));
+    assert_eq!(settings(&opened), Ok(vec![mode("default")]));
     assert_eq!(texts(&opened.kept), ["live"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wishes_are_asked_one_after_the_other_and_a_refused_one_keeps_none_back() {
+    let (mut connection, mut agent) = connect();
+    let part = tokio::spawn(async move {
+        let select = |id: &str, category: &str| json!({"id": id, "category": category, "type": "select", "currentValue": "a", "options": [{"value": "a"}, {"value": "b"}]});
+        let options = json!([select("model", "model"), select("effort", "thought_level")]);
+        agent.opened(json!({"configOptions": options})).await;
+        let (id, params) = agent.asked("session/set_config_option").await;
+        assert_eq!(params, json!({"sessionId": "s", "configId": "model", "value": "b"}));
+        // The effort is another by itself with the other model.
+        let mut after = options;
+        after[1]["currentValue"] = json!("b");
+        agent.answer(id, json!({"configOptions": after})).await;
+    });
+    let option = |value: &str| Setting::Option { id: "effort".into(), value: ConfigValue::Id(value.into()) };
+    let model = Setting::Model("b".into());
+    let wishes = vec![mode("ask"), model.clone(), option("b"), option("c")];
+    let opened = open(&mut connection, &entry("opencode"), fresh(), wishes).await.unwrap();
+    part.await.unwrap();
+    let settled: Vec<_> = opened
+        .settled
+        .into_iter()
+        .map(|settled| settled.map(|settled| settled.setting).map_err(|refused| refused.wish().clone()))
+        .collect();
+    assert_eq!(settled, [Err(mode("ask")), Ok(model), Ok(option("b")), Err(option("c"))]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,13 +66,26 @@ fn requests_are_what_the_protocol_defines() {
     );
     assert!(matches!(as_request(&mode), ClientRequest::SetSessionModeRequest(_)));
 
-    let option = set_config_option(5, "s", "mode", "plan");
+    let option = set_config_option(5, "s", "mode", &ConfigValue::Id("plan".into()));
     check(
         &option,
         &json!({"jsonrpc": "2.0", "id": 5, "method": "session/set_config_option",
             "params": {"sessionId": "s", "configId": "mode", "value": "plan"}}),
     );
     assert!(matches!(as_request(&option), ClientRequest::SetSessionConfigOptionRequest(_)));
+
+    let flag = set_config_option(6, "s", "fast", &ConfigValue::Flag(true));
+    check(
+        &flag,
+        &json!({"jsonrpc": "2.0", "id": 6, "method": "session/set_config_option",
+            "params": {"sessionId": "s", "configId": "fast", "type": "boolean", "value": true}}),
+    );
+    assert!(matches!(as_request(&flag), ClientRequest::SetSessionConfigOptionRequest(_)));
+
+    check(
+        &set_model(7, "s", "opus"),
+        &json!({"jsonrpc": "2.0", "id": 7, "method": "session/set_model", "params": {"sessionId": "s", "modelId": "opus"}}),
+    );
 }
 
 #[test]

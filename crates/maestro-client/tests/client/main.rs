@@ -4,8 +4,8 @@ mod server;
 
 use maestro_client::{Client, ClientError, LiveFrame, StructuredEvent, StructuredStream, UnreadableAnswer};
 use maestro_protocol::{
-    CreateSession, Decision, Deltas, EndReason, Frame, Nonce, ProblemCode, PromptBody, ReducedState,
-    ReplayQuery, SessionId, Status, TextFrame, View, WatchQuery,
+    ConfigValue, CreateSession, Decision, Deltas, EndReason, Frame, Nonce, ProblemCode, PromptBody,
+    ReducedState, ReplayQuery, SessionId, SetConfig, SetMode, SetModel, Status, TextFrame, View, WatchQuery,
 };
 use serde_json::json;
 use server::{DEAD, GARBAGE, LIVE, Server};
@@ -43,6 +43,7 @@ async fn every_request_has_its_method_path_body_and_client_name() {
         env: Some(BTreeMap::from([("A".into(), "1".into())])),
         title: None,
         mode: None,
+        model: Some("m".into()),
     };
     assert_eq!(client.create_session(&wish).await.expect("created").status, Status::Starting);
     assert_eq!(client.session(live).await.expect("found").id, live);
@@ -50,6 +51,10 @@ async fn every_request_has_its_method_path_body_and_client_name() {
     client.rename(live, "new").await.expect("renamed");
     client.prompt(live, &PromptBody { text: Some("hi".into()), content: None }).await.expect("prompted");
     client.cancel(live).await.expect("cancelled");
+    client.set_mode(live, &SetMode { mode_id: "plan".into() }).await.expect("set");
+    client.set_model(live, &SetModel { model_id: "opus".into() }).await.expect("set");
+    let config = SetConfig { config_id: "fast".into(), value: ConfigValue::Flag(true) };
+    client.set_config(live, &config).await.expect("set");
     client.answer(live, nonce, Decision::Option("x".into())).await.expect("answered");
     client.answer(live, nonce, Decision::AllowForSession).await.expect("answered");
     client
@@ -62,12 +67,15 @@ async fn every_request_has_its_method_path_body_and_client_name() {
 
     let seen = server.requests();
     let expect = json!([
-        ["POST /api/sessions", {"view": "Structured", "agent": "demo", "cwd": "/tmp", "env": {"A": "1"}}],
+        ["POST /api/sessions", {"view": "Structured", "agent": "demo", "cwd": "/tmp", "env": {"A": "1"}, "model": "m"}],
         [format!("GET /api/sessions/{LIVE}"), null],
         ["GET /api/sessions", null],
         [format!("PATCH /api/sessions/{LIVE}"), {"title": "new"}],
         [format!("POST /api/sessions/{LIVE}/structured/prompt"), {"text": "hi"}],
         [format!("POST /api/sessions/{LIVE}/structured/cancel"), null],
+        [format!("POST /api/sessions/{LIVE}/structured/mode"), {"mode_id": "plan"}],
+        [format!("POST /api/sessions/{LIVE}/structured/model"), {"model_id": "opus"}],
+        [format!("POST /api/sessions/{LIVE}/structured/config"), {"config_id": "fast", "value": true}],
         [format!("POST /api/sessions/{LIVE}/structured/approvals/{LIVE}"), {"decision": {"option": "x"}}],
         [format!("POST /api/sessions/{LIVE}/structured/approvals/{LIVE}"), {"decision": "AllowForSession"}],
         [format!("GET /api/sessions/{LIVE}/structured/replay?since=3&limit=2"), null],

@@ -94,6 +94,7 @@ fn router(record: Arc<Record>) -> Router {
         .route("/api/sessions/{id}/restart", post(show))
         .route("/api/sessions/{id}/structured/prompt", post(accept))
         .route("/api/sessions/{id}/structured/cancel", post(accept))
+        .route("/api/sessions/{id}/structured/{setting}", post(|| async { StatusCode::NO_CONTENT }))
         .route("/api/sessions/{id}/structured/approvals/{nonce}", post(|| async { StatusCode::NO_CONTENT }))
         .route(
             "/api/sessions/{id}/structured/replay",

@@ -47,6 +47,7 @@ pub(super) fn new_session(
         session,
         env,
         mode: wish.mode,
+        model: wish.model,
         load_supported: None,
         spawn: None,
         spawned_in: None,

@@ -7,7 +7,9 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use maestro_protocol::{ApprovalAnswer, CreateSession, ProblemCode, PromptBody, RenameSession, json};
+use maestro_protocol::{
+    ApprovalAnswer, CreateSession, ProblemCode, PromptBody, RenameSession, SetConfig, SetMode, SetModel, json,
+};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -48,11 +50,13 @@ impl RequestBody for CreateSession {
             "prompt",
             "this build does not start a session with a prompt: leave `prompt` out and send one afterwards",
         ),
-        ("model", "this build cannot choose a model: leave `model` out"),
         ("trust", "this build has no trust setting: leave `trust` out"),
     ];
 }
 impl RequestBody for RenameSession {}
+impl RequestBody for SetMode {}
+impl RequestBody for SetModel {}
+impl RequestBody for SetConfig {}
 impl RequestBody for ApprovalAnswer {}
 impl RequestBody for PromptBody {
     const MAX_BYTES: usize = PROMPT_MAX_BYTES;

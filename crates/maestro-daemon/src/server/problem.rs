@@ -96,6 +96,7 @@ pub(crate) fn status(code: ProblemCode) -> StatusCode {
     match code {
         ProblemCode::InvalidRequest
         | ProblemCode::DecisionNotOffered
+        | ProblemCode::NotOffered
         | ProblemCode::UnknownAgent
         | ProblemCode::InvalidCwd => StatusCode::BAD_REQUEST,
         ProblemCode::AgentPeer | ProblemCode::UnknownPeer => StatusCode::FORBIDDEN,
@@ -106,10 +107,12 @@ pub(crate) fn status(code: ProblemCode) -> StatusCode {
         | ProblemCode::Starting
         | ProblemCode::AlreadyRunning
         | ProblemCode::CwdMissing
-        | ProblemCode::CannotResume => StatusCode::CONFLICT,
+        | ProblemCode::CannotResume
+        | ProblemCode::AgentRefused => StatusCode::CONFLICT,
         ProblemCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ProblemCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         ProblemCode::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        ProblemCode::AgentSilent => StatusCode::GATEWAY_TIMEOUT,
         ProblemCode::LogUnwritable => StatusCode::INSUFFICIENT_STORAGE,
         ProblemCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
@@ -127,6 +130,11 @@ impl From<SessionError> for ApiError {
             SessionError::DecisionNotOffered => {
                 return Self::new(ProblemCode::DecisionNotOffered, error.to_string()).at("decision");
             }
+            SessionError::NotOffered { field, .. } => {
+                return Self::new(ProblemCode::NotOffered, error.to_string()).at(*field);
+            }
+            SessionError::AgentRefused { .. } => ProblemCode::AgentRefused,
+            SessionError::AgentSilent { .. } => ProblemCode::AgentSilent,
             SessionError::LogUnwritable => ProblemCode::LogUnwritable,
             SessionError::Busy | SessionError::Gone => ProblemCode::Busy,
         };

@@ -12,9 +12,9 @@ use super::{
 };
 use axum::Router;
 use maestro_protocol::ProblemCode::{
-    self, AgentPeer, AlreadyRunning, BodyTooLarge, Busy, CannotResume, CwdMissing, DecisionNotOffered,
-    Internal, InvalidCwd, InvalidRequest, LogUnwritable, MethodNotAllowed, NotFound, NotStructured, Starting,
-    TurnInFlight, UnknownAgent, UnknownPeer, UnsupportedMediaType,
+    self, AgentPeer, AgentRefused, AgentSilent, AlreadyRunning, BodyTooLarge, Busy, CannotResume, CwdMissing,
+    DecisionNotOffered, Internal, InvalidCwd, InvalidRequest, LogUnwritable, MethodNotAllowed, NotFound,
+    NotOffered, NotStructured, Starting, TurnInFlight, UnknownAgent, UnknownPeer, UnsupportedMediaType,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::{
@@ -34,6 +34,13 @@ const CHANGE: &[ProblemCode] = &[AgentPeer, UnsupportedMediaType];
 
 /// What any request with a body can end in besides.
 const BODY: &[ProblemCode] = &[InvalidRequest, BodyTooLarge];
+
+/// What a change of a setting can end in besides.
+const SETTING: &[&[ProblemCode]] = &[
+    CHANGE,
+    BODY,
+    &[NotOffered, NotFound, NotStructured, Starting, AgentRefused, AgentSilent, LogUnwritable],
+];
 
 /// All routes, with their document.
 fn table(document: OpenApi) -> OpenApiRouter<App> {
@@ -64,6 +71,9 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
             routes!(structured::decide::decide),
             &[CHANGE, BODY, &[DecisionNotOffered, NotFound, NotStructured, LogUnwritable]],
         ))
+        .routes(can_fail(routes!(structured::settings::mode), SETTING))
+        .routes(can_fail(routes!(structured::settings::model), SETTING))
+        .routes(can_fail(routes!(structured::settings::config), SETTING))
         .routes(can_fail(routes!(structured::replay::replay), &[&[InvalidRequest, NotFound, NotStructured]]))
         .routes(can_fail(routes!(structured::hunks::row_hunks), &[&[NotFound, NotStructured]]))
         .routes(can_fail(routes!(structured::watch::watch), &[&[InvalidRequest, NotFound, NotStructured]]))

@@ -7,7 +7,7 @@ use maestro_protocol::{
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The longest title and mode, in characters.
+/// The longest title, mode, model and option, in characters.
 const NAME_MAX_CHARS: usize = 200;
 
 /// Names of environment variables that only the daemon sets.
@@ -21,8 +21,10 @@ pub(super) fn create(body: &CreateSession) -> Result<(), ApiError> {
     if let Some(title) = &body.title {
         self::title(title)?;
     }
-    if let Some(mode) = &body.mode {
-        self::mode(mode)?;
+    for (field, id) in [("mode", &body.mode), ("model", &body.model)] {
+        if let Some(id) = id {
+            choice(field, id)?;
+        }
     }
     for (name, value) in body.env.iter().flatten() {
         env(name, value)?;
@@ -44,11 +46,15 @@ pub(super) fn title(title: &str) -> Result<(), ApiError> {
     name("title", title)
 }
 
-fn mode(mode: &str) -> Result<(), ApiError> {
-    if mode.is_empty() {
-        return Err(ApiError::invalid("mode", "`mode` is empty: leave it out for the agent's asking mode"));
+/// The id of something that an agent offers.
+pub(super) fn choice(field: &str, id: &str) -> Result<(), ApiError> {
+    if id.is_empty() {
+        return Err(ApiError::invalid(
+            field,
+            format!("`{field}` is empty: give an id that the agent offers"),
+        ));
     }
-    name("mode", mode)
+    name(field, id)
 }
 
 fn name(field: &str, text: &str) -> Result<(), ApiError> {

@@ -13,6 +13,7 @@ use crate::{
         journal::Journal,
         noise::Noise,
         own_turns::OwnTurns,
+        settings::Settings,
         starting::{Agent, StartOutcome},
         storage::Stall,
         stored::{Ledger, StoredSession},
@@ -92,6 +93,7 @@ enum Input {
     /// The agent was silent for long in a turn of its own.
     Quiet,
     HushOver,
+    SettingsOver,
     Retry,
     Command(Command),
     IdleOver,
@@ -117,6 +119,7 @@ pub(crate) struct SessionActor {
     /// When a cancelled turn that did not settle becomes a death.
     pub(super) grace: Option<Grace>,
     pub(super) own_turns: OwnTurns,
+    pub(super) settings: Settings,
     /// Decisions in the log that the agent was not told yet: the request and its option, or none for `cancelled`.
     pub(super) deciding: Vec<(RawId, Option<String>)>,
     /// Frames that could not be written yet; while there are some, the agent is not read.
@@ -232,6 +235,7 @@ impl SessionActor {
             held: VecDeque::new(),
             grace: None,
             own_turns: OwnTurns::none(Instant::now()),
+            settings: Settings::default(),
             deciding: Vec::new(),
             backlog: VecDeque::new(),
             noise: Noise::default(),
@@ -281,7 +285,7 @@ impl SessionActor {
         // A grace does not run while the agent is not read.
         let grace = self.grace.filter(|_| !stalled).map(|grace| grace.deadline());
         let paused = stalled || self.is_agent_deaf();
-        let (quiet, hush) = (self.quiet_end(), self.hush_end());
+        let (quiet, hush, settings) = (self.quiet_end(), self.hush_end(), self.settings.deadline());
         let lanes = &mut self.lanes;
         tokio::select! {
             biased;
@@ -291,6 +295,7 @@ impl SessionActor {
             () = sleep_until(grace) => Input::GraceOver,
             () = sleep_until(hush) => Input::HushOver,
             () = sleep_until(quiet) => Input::Quiet,
+            () = sleep_until(settings) => Input::SettingsOver,
             () = sleep_until(self.retry_at) => Input::Retry,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
@@ -322,6 +327,7 @@ impl SessionActor {
             Input::GraceOver => self.on_grace_over().await,
             Input::Quiet => self.on_quiet(),
             Input::HushOver => self.on_hush_over(),
+            Input::SettingsOver => self.on_settings_over(),
             Input::Retry => self.on_retry().await,
             Input::Command(command) => self.on_command(command).await,
             Input::IdleOver => return !self.lanes.close_if_empty(),

@@ -34,6 +34,7 @@ impl SessionActor {
             Command::Decide { nonce, decision, decider, reply } => {
                 self.on_decision(nonce, decision, decider, reply).await;
             }
+            Command::Set { setting, reply } => self.on_setting(setting, reply),
             Command::Rename { title, reply } => self.on_rename(title, reply).await,
             Command::Restart { reply } => self.on_restart(reply).await,
             Command::Snapshot { view, reply } => {

@@ -182,6 +182,7 @@ impl SessionActor {
         self.turn = Turn::Dead;
         self.prompt_request = None;
         self.grace = None;
+        self.settings.give_up();
         self.deciding.clear();
         for (_, reply) in std::mem::take(&mut self.held) {
             answer(reply, Err(SessionError::NotStructured));

@@ -65,6 +65,8 @@ impl SessionActor {
             Frame::Response { id, result } => {
                 if self.prompt_request == Some(*id) {
                     self.on_answered(result)?;
+                } else if self.settings.contains(*id) {
+                    self.on_setting_answered(*id, result)?;
                 } else {
                     self.noise.heard(self.stored.id(), Odd::Answer);
                 }

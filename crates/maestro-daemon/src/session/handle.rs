@@ -2,6 +2,7 @@
 
 use crate::session::stored::Ledger;
 use bytes::Bytes;
+use maestro_acp::Setting;
 use maestro_log::LogReader;
 use maestro_projection::{DeltaForm, Standing};
 use maestro_protocol::{Cursor, Decision, EndReason, Nonce, RowId, Session, Status, TranscriptRow};
@@ -41,6 +42,16 @@ pub(crate) enum SessionError {
     CannotResume { agent: String },
     #[error("this request offers no single option for that decision: choose one of its options by id")]
     DecisionNotOffered,
+    #[error("{told}")]
+    NotOffered {
+        /// The field of the request that names what is not offered.
+        field: &'static str,
+        told: String,
+    },
+    #[error("{told}")]
+    AgentRefused { told: String },
+    #[error("{told}; the session's state shows what is in force")]
+    AgentSilent { told: String },
     #[error("the event log cannot be written: free some disk space, then try again")]
     LogUnwritable,
     #[error("the session is busy: try again in a moment")]
@@ -118,6 +129,8 @@ pub(crate) enum Command {
     Cancel { reply: Reply<()> },
     /// Answer the live approval, if the nonce is its.
     Decide { nonce: Nonce, decision: Decision, decider: Decider, reply: Reply<()> },
+    /// Change the mode, the model or an option.
+    Set { setting: Setting, reply: Reply<()> },
     /// Rename; an empty title removes the name.
     Rename { title: String, reply: Reply<Session> },
     /// Start a dead session's agent again.
@@ -205,6 +218,10 @@ impl SessionHandle {
         decider: Decider,
     ) -> Result<(), SessionError> {
         ask_patiently(&self.urgent, |reply| Command::Decide { nonce, decision, decider, reply }).await
+    }
+
+    pub(crate) async fn set(&self, setting: Setting) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Set { setting, reply }).await
     }
 
     pub(crate) async fn rename(&self, title: String) -> Result<Session, SessionError> {

@@ -183,3 +183,6 @@ impl Journal {
         self.owed.ahead().map(|ahead| ahead.state().turn)
     }
 }
+
+#[cfg(test)]
+mod tests;

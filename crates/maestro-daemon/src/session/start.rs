@@ -11,7 +11,7 @@ use crate::{
         turn::Turn,
     },
 };
-use maestro_acp::{HandshakeError, ModeWish, Opened, SessionOpen};
+use maestro_acp::{HandshakeError, Opened, SessionOpen, Setting};
 use maestro_process::{AgentExit, SpawnRecord};
 use maestro_protocol::{
     EndReason, Envelope, NoticeLine, NoticeReason, SessionLine, SessionLineEvent, Status, SummaryLine,
@@ -61,13 +61,13 @@ impl SessionActor {
             }
             _ => SessionOpen::New { cwd: session.cwd.clone() },
         };
-        let last_mode = projection.state().mode.and_then(|mode| mode.current).filter(|_| wish != Wish::First);
-        let mode = last_mode.or_else(|| self.stored.mode.clone()).or_else(|| entry.asking_mode.clone());
+        let id = session.id;
+        let wishes = self.wishes(wish, &entry);
         let (spawned_tx, spawned) = oneshot::channel();
         let (outcome_tx, outcome) = oneshot::channel();
         let stop = CancellationToken::new();
         let plan = StartPlan {
-            session: session.id,
+            session: id,
             entry: *entry,
             program,
             args,
@@ -75,7 +75,7 @@ impl SessionActor {
             env: self.stored.env.clone(),
             token: self.around.sources.entropy.uuid(),
             open,
-            mode: mode.map(ModeWish),
+            wishes,
             spawned: spawned_tx,
             stop: stop.clone(),
         };
@@ -86,7 +86,7 @@ impl SessionActor {
         });
         self.phase = Phase::Starting { spawned: Some(spawned), outcome, stop };
         self.pulse.send_modify(|pulse| pulse.ended = None);
-        tracing::info!(session.id = %self.stored.id(), "Session `{}` starts ({wish:?})", self.stored.id());
+        tracing::info!(session.id = %id, "Session `{id}` starts ({wish:?})");
     }
 
     /// A title that came with the creation is a rename like any other; the log is the home of titles.
@@ -175,37 +175,36 @@ impl SessionActor {
     /// Writes what the handshake said, now or when there is space.
     fn record_opening(&mut self, opened: &Opened, loaded: bool) -> Result<(), LogLost> {
         let at = self.around.sources.clock.now();
+        let event = if loaded { SessionLineEvent::Loaded } else { SessionLineEvent::Opened };
         let line = SessionLine {
-            event: if loaded { SessionLineEvent::Loaded } else { SessionLineEvent::Opened },
-            acp_session_id: opened.acp_session_id.clone(),
             modes: opened.modes.clone(),
             models: opened.models.clone(),
             config_options: opened.config_options.clone(),
-            mode_id: None,
-            at,
+            ..SessionLine::new(event, opened.acp_session_id.clone(), at)
         };
-        self.owe(&Envelope::Session(line.clone()))?;
-        match &opened.mode {
-            Ok(None) => Ok(()),
-            Ok(Some(mode_id)) => {
-                let mode_id = Some(mode_id.clone());
-                let line = SessionLine {
-                    event: SessionLineEvent::ModeSet,
-                    modes: None,
-                    models: None,
-                    config_options: None,
-                    mode_id,
-                    ..line
-                };
-                self.owe(&Envelope::Session(line))
-            }
-            Err(refused) => {
-                let text = crate::report::chain(refused);
-                self.stored.session.activity_detail = Some(text.clone());
-                let notice = NoticeLine { reason: NoticeReason::ModeRefused, text, bytes: None };
-                self.owe(&Envelope::Notice(notice))
+        self.owe(&Envelope::Session(line))?;
+        let mut told = Vec::new();
+        for settled in &opened.settled {
+            match settled {
+                Ok(settled) => {
+                    let line = self.setting_line(settled.clone());
+                    self.owe(&line)?;
+                }
+                Err(refused) => {
+                    let text = crate::report::chain(refused);
+                    told.push(text.clone());
+                    let reason = match refused.wish() {
+                        Setting::Mode(_) => NoticeReason::ModeRefused,
+                        Setting::Model(_) | Setting::Option { .. } => NoticeReason::SettingRefused,
+                    };
+                    self.owe(&Envelope::Notice(NoticeLine { reason, text, bytes: None }))?;
+                }
             }
         }
+        if !told.is_empty() {
+            self.stored.session.activity_detail = Some(told.join("; "));
+        }
+        Ok(())
     }
 
     /// Appends what a daemon that was killed could not: the end of its turn, the fate of its approval (CONTRACT §10.5).

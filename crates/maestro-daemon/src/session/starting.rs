@@ -1,12 +1,11 @@
 //! Starting an agent: spawn, handshake, nothing left behind when it fails. Runs as a task beside the actor.
 
-use maestro_acp::{
-    AgentEntry, Connection, HandshakeError, ModeWish, Opened, Outbox, SessionOpen, StderrTail,
-};
+use maestro_acp::{AgentEntry, Connection, HandshakeError, Opened, Outbox, SessionOpen, Setting, StderrTail};
 use maestro_process::{
     AgentExit, Child, ExitWatch, Marker, SpawnError, SpawnRecord, SpawnRequest, Spawner, Terminator, TreeEnd,
 };
 use maestro_protocol::SessionId;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, VecDeque},
     ffi::OsString,
@@ -27,7 +26,7 @@ pub(super) struct StartPlan {
     pub(super) env: BTreeMap<String, String>,
     pub(super) token: Uuid,
     pub(super) open: SessionOpen,
-    pub(super) mode: Option<ModeWish>,
+    pub(super) wishes: Vec<Setting>,
     /// Told the identity of the process tree before the handshake begins, so that a sweep can find it.
     pub(super) spawned: oneshot::Sender<SpawnRecord>,
     /// Cancelled when the session is killed while it starts.
@@ -42,6 +41,9 @@ pub(super) struct Agent {
     pub(super) terminator: Terminator,
     pub(super) stderr: StderrTail,
     pub(super) acp_session_id: String,
+    /// The modes and models that it told at the opening, verbatim.
+    pub(super) modes: Option<Value>,
+    pub(super) models: Option<Value>,
     /// Whether its session was loaded and not made.
     pub(super) loaded: bool,
     /// Messages that found no room in the outbox yet. Everything goes through here, so that nothing overtakes.
@@ -88,7 +90,7 @@ pub(super) async fn start(plan: StartPlan, spawner: Spawner) -> StartOutcome {
     let opened = tokio::select! {
         biased;
         () = plan.stop.cancelled() => None,
-        opened = maestro_acp::open(&mut connection, &plan.entry, plan.open, plan.mode) => Some(opened),
+        opened = maestro_acp::open(&mut connection, &plan.entry, plan.open, plan.wishes) => Some(opened),
     };
     match opened {
         Some(Ok(opened)) => {
@@ -100,6 +102,8 @@ pub(super) async fn start(plan: StartPlan, spawner: Spawner) -> StartOutcome {
                 terminator,
                 stderr,
                 acp_session_id,
+                modes: opened.modes.clone(),
+                models: opened.models.clone(),
                 loaded,
                 unsent: VecDeque::new(),
             };

@@ -17,6 +17,9 @@ pub(crate) struct StoredSession {
     /// The mode that the person asked for, if any.
     #[serde(default)]
     pub(crate) mode: Option<String>,
+    /// The model that the person asked for, if any.
+    #[serde(default)]
+    pub(crate) model: Option<String>,
     /// Whether the agent said that it can load a session; unknown before its first handshake.
     #[serde(default)]
     pub(crate) load_supported: Option<bool>,

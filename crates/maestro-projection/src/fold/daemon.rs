@@ -99,9 +99,12 @@ impl StateFold {
             if let Some(models) = &line.models {
                 fold.model.see_handshake(models, "currentModelId", "availableModels");
             }
-            fold.new_config_options(line.config_options.as_ref(), step);
+            let patched = fold.with_choice(line);
+            fold.new_config_options(line.config_options.as_ref().or(patched.as_ref()), step);
             fold.mode.choose(line.mode_id.clone().map(Value::String).as_ref());
+            fold.model.choose(line.model_id.clone().map(Value::String).as_ref());
         });
+        self.see_choice(line);
     }
 
     /// Closes every open call: nobody will report about them any more, as far as anybody knows (CONTRACT §8.5).

@@ -297,13 +297,11 @@ impl Log {
     fn session(&mut self, event: SessionLineEvent, result: &Value, mode_id: Option<String>, now: i64) {
         let part = |key: &str| result.get(key).filter(|part| !part.is_null()).cloned();
         let line = SessionLine {
-            event,
-            acp_session_id: self.session.clone(),
             modes: part("modes"),
             models: part("models"),
             config_options: part("configOptions"),
             mode_id,
-            at: stamp(now),
+            ..SessionLine::new(event, self.session.clone(), stamp(now))
         };
         self.envelope(&Envelope::Session(line), now);
     }

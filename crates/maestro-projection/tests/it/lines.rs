@@ -195,9 +195,11 @@ fn envelope() -> impl Strategy<Value = Value> {
         json!({"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text},
             "messageId": "p", "_meta": {"maestro": {"blocks": [{"type": "text", "text": "p1"}]}}}})
     });
-    let session = (select(vec!["opened", "loaded", "mode_set"]), select(vec!["a", "b"]), options(), at())
-        .prop_map(|(event, id, options, at)| {
+    let events = select(vec!["opened", "loaded", "mode_set", "model_set", "config_set"]);
+    let session = (events, select(vec!["mode", "model", "other"]), select(vec!["a", "b"]), options(), at())
+        .prop_map(|(event, option, id, options, at)| {
             json!({"maestroEvent": "session", "event": event, "acp_session_id": "s", "mode_id": id,
+                "model_id": id, "config_id": option, "value": id,
                 "modes": {"currentModeId": id, "availableModes": [id]},
                 "models": {"currentModelId": id}, "config_options": options, "at": at})
         });

@@ -173,7 +173,10 @@ fn refused(problem: &Problem) -> CommandError {
         | ProblemCode::CwdMissing
         | ProblemCode::CannotResume
         | ProblemCode::BodyTooLarge
-        | ProblemCode::UnsupportedMediaType => refused,
+        | ProblemCode::UnsupportedMediaType
+        | ProblemCode::NotOffered
+        | ProblemCode::AgentRefused
+        | ProblemCode::AgentSilent => refused,
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// The mode it starts in; the one in which it asks, unless given
     #[arg(long)]
     mode: Option<String>,
+    /// The model it uses; the agent's own choice unless given
+    #[arg(long)]
+    model: Option<String>,
     /// A name for the session
     #[arg(long)]
     title: Option<String>,
@@ -114,6 +117,7 @@ fn wish(args: Args) -> Result<CreateSession, CommandError> {
         env: (!env.is_empty()).then_some(env),
         title: args.title,
         mode: args.mode,
+        model: args.model,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The real daemon with a scripted agent that behaves as agents should not: faults, turns, approvals, recovery, sockets.
 
 mod approvals;
+mod crossings;
 mod directories;
 mod faults;
 mod load;
@@ -9,6 +10,7 @@ mod peers;
 mod processes;
 mod races;
 mod recovery;
+mod settings;
 mod sockets;
 mod stage;
 mod storage;

@@ -5,4 +5,5 @@ pub(super) mod decide;
 pub(super) mod hunks;
 pub(super) mod prompt;
 pub(super) mod replay;
+pub(super) mod settings;
 pub(super) mod watch;

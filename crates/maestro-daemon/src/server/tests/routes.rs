@@ -58,6 +58,9 @@ const OF_A_SESSION: &[(&str, &str, &str)] = &[
     ("POST", "sessions/{id}/restart", ""),
     ("POST", "sessions/{id}/structured/prompt", r#"{"text": "x"}"#),
     ("POST", "sessions/{id}/structured/cancel", ""),
+    ("POST", "sessions/{id}/structured/mode", r#"{"mode_id": "x"}"#),
+    ("POST", "sessions/{id}/structured/model", r#"{"model_id": "x"}"#),
+    ("POST", "sessions/{id}/structured/config", r#"{"config_id": "x", "value": true}"#),
     (
         "POST",
         "sessions/{id}/structured/approvals/0e4c1f6e-3f0a-4f6e-9d55-0d3f4bb1a001",

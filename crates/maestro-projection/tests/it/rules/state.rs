@@ -99,6 +99,58 @@ fn a_model_comes_from_handshake_and_option() {
 }
 
 #[test]
+fn an_accepted_model_or_option_is_in_force() {
+    let opened = session(
+        json!({"models": {"currentModelId": "a", "availableModels": [1]}, "config_options": options("other", "x")}),
+    );
+    let model = session(json!({"event": "model_set", "model_id": "b"}));
+    check_state(&[opened.clone(), model], "/model", json!({"current": "b", "available": [1]}));
+    let set = |config_id: &str, fields: Value| {
+        let mut line = json!({"event": "config_set", "config_id": config_id, "value": "y"});
+        line.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        session(line)
+    };
+    let check = |line: String, expect: Value| {
+        check_state(&[opened.clone(), line], "/config_options/0/currentValue", expect);
+    };
+    check(set("o", json!({"config_options": options("other", "y")})), json!("y"));
+    check(set("o", json!({})), json!("y"));
+    check(set("unknown", json!({})), json!("x"));
+    let by_option = [session(json!({"config_options": options("model", "b")})), set("o", json!({}))];
+    check_state(&by_option, "/model/current", json!("y"));
+}
+
+#[test]
+fn what_people_chose_is_known_to_the_fold() {
+    let check = |lines: &[String], model: Option<&str>, options: &[(&str, &str)]| {
+        let folded = super::folded(lines);
+        let chosen = folded.chosen();
+        let told: Vec<_> =
+            chosen.options.iter().map(|(id, value)| (id.as_str(), value.to_string())).collect();
+        let expect: Vec<_> = options.iter().map(|(id, value)| (*id, (*value).to_owned())).collect();
+        assert_eq!((chosen.model.as_deref(), told), (model, expect));
+    };
+    let opened = session(json!({"models": {"currentModelId": "a"}, "config_options": [
+        {"id": "m", "category": "mode", "type": "select"}, {"id": "llm", "category": "model", "type": "select"},
+        {"id": "fast", "type": "boolean"}]}));
+    let model = |id: &str| session(json!({"event": "model_set", "model_id": id}));
+    let set =
+        |id: &str, value: Value| session(json!({"event": "config_set", "config_id": id, "value": value}));
+    check(&[opened.clone()], None, &[]);
+    check(&[opened.clone(), model("b"), model("c")], Some("c"), &[]);
+    check(
+        &[opened.clone(), set("fast", json!(true)), set("odd", json!("x"))],
+        None,
+        &[("fast", "true"), ("odd", "x")],
+    );
+    // What the agent changed by itself, and the mode, nobody chose for the next process.
+    check(&[opened.clone(), set("m", json!("plan")), set("llm", json!("d"))], Some("d"), &[]);
+    let by_itself =
+        update(json!({"sessionUpdate": "config_option_update", "configOptions": options("model", "z")}));
+    check(&[opened, model("b"), by_itself], Some("b"), &[]);
+}
+
+#[test]
 fn config_options_are_kept_verbatim() {
     let line =
         |options: Value| update(json!({"sessionUpdate": "config_option_update", "configOptions": options}));
