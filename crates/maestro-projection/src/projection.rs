@@ -1,14 +1,19 @@
 mod changes;
+mod growth;
+mod marks;
 
 use crate::fold::StateFold;
 use crate::line::Line;
-use crate::row::{fold_row, row_text};
-use crate::touch::{Action, Touch};
+use crate::touch::Touch;
 pub use changes::{Applied, RowChange, TextGrowth};
+pub(crate) use growth::Growing;
 use maestro_protocol::{
     Cursor, Day, Origin, ReducedState, RowId, RowTimes, Spending, Times, Timestamp, TranscriptRow,
     TranscriptSnapshot,
 };
+pub(crate) use marks::STATE_EVERY;
+use marks::Weight;
+pub use marks::{Mark, Marks};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A log folded to its rows and its state, for live use.
@@ -21,18 +26,20 @@ pub struct Projection {
     /// The line that touched each row last, and the row's place.
     touched: BTreeSet<(Cursor, usize)>,
     ledger: BTreeMap<Day, Spending>,
+    /// Bytes of lines since the state was last given to be stored.
+    unstored: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// `None` only while it is being folded.
-    row: Option<TranscriptRow>,
+    growing: Growing,
     born: Cursor,
     last: Cursor,
+    /// Which of that line's touches was this row's.
+    last_place: u32,
+    weight: Weight,
     created: Option<Timestamp>,
     updated: Option<Timestamp>,
-    /// The length of its text in UTF-16 code units, kept so that appending never counts the whole.
-    text_utf16: u64,
 }
 
 impl Projection {
@@ -54,8 +61,9 @@ impl Projection {
         if let (Some(spent), Some(now)) = (step.spent, self.fold.last_time()) {
             self.ledger.entry(now.into()).or_default().add(&spent);
         }
-        let changes = step.touches.into_iter().map(|touch| self.touch(cursor, touch, line)).collect();
-        Applied::Line { changes, state: step.state }
+        let touches = (0..).zip(step.touches);
+        let changes = touches.map(|(place, touch)| self.touch((cursor, place), touch, line)).collect();
+        Applied::Line { changes, state: step.state, is_quiet: step.is_quiet }
     }
 
     /// The last line folded; 0 before the first.
@@ -65,7 +73,7 @@ impl Projection {
 
     /// All rows in order of birth.
     pub fn snapshot(&self) -> TranscriptSnapshot {
-        let rows = self.rows.iter().filter_map(|entry| entry.row.clone()).collect();
+        let rows = self.rows.iter().filter_map(|entry| entry.growing.row.clone()).collect();
         TranscriptSnapshot { cursor: self.cursor(), rows }
     }
 
@@ -81,7 +89,7 @@ impl Projection {
 
     /// The row of this id.
     pub fn row(&self, id: &RowId) -> Option<&TranscriptRow> {
-        self.rows[*self.places.get(id)?].row.as_ref()
+        self.rows[*self.places.get(id)?].growing.row.as_ref()
     }
 
     /// How many lines were malformed.
@@ -124,7 +132,9 @@ impl Projection {
         &self.fold
     }
 
-    fn touch(&mut self, cursor: Cursor, touch: Touch, line: &Line) -> RowChange {
+    /// Folds a touch in; `at` is its line, and its place among that line's touches.
+    fn touch(&mut self, at: (Cursor, u32), touch: Touch, line: &Line) -> RowChange {
+        let cursor = at.0;
         let now = self.fold.last_time();
         let known = self.places.get(&touch.row_id).copied();
         let place = known.unwrap_or(self.rows.len());
@@ -133,43 +143,38 @@ impl Projection {
             self.rows.push(Entry::unborn(cursor, now));
         }
         let entry = &mut self.rows[place];
-        let prev = entry.last;
-        let growth = entry.fold(&touch, line);
+        let (prev, prev_place) = (entry.last, entry.last_place);
+        let growth = entry.growing.fold(&touch, line);
         entry.created = entry.created.or(now);
         entry.updated = now;
-        entry.last = cursor;
+        (entry.last, entry.last_place) = at;
         self.touched.remove(&(prev, place));
         self.touched.insert((cursor, place));
-        RowChange { row_id: touch.row_id, action: touch.action, born: known.is_none(), prev, growth }
+        RowChange {
+            row_id: touch.row_id,
+            action: touch.action,
+            born: known.is_none(),
+            prev,
+            prev_place,
+            growth,
+        }
     }
 }
 
 impl Entry {
     fn unborn(born: Cursor, created: Option<Timestamp>) -> Self {
-        Self { row: None, born, last: 0, created, updated: created, text_utf16: 0 }
-    }
-
-    /// Folds a line in; gives what it appended where it only lengthened text.
-    fn fold(&mut self, touch: &Touch, line: &Line) -> Option<TextGrowth> {
-        let before = self.row.as_ref().filter(|_| touch.action == Action::Text).and_then(row_text);
-        let length_before = before.map(str::len);
-        self.row = Some(fold_row(self.row.take(), touch, line));
-        let text = self.row.as_ref().and_then(row_text).unwrap_or_default();
-        let Some(length_before) = length_before else {
-            self.text_utf16 = utf16_length(text);
-            return None;
-        };
-        let appended = text.get(length_before..).unwrap_or_default().to_owned();
-        let offset_utf16 = self.text_utf16;
-        self.text_utf16 += utf16_length(&appended);
-        Some(TextGrowth { offset_utf16, text: appended })
+        Self {
+            growing: Growing::default(),
+            born,
+            last: 0,
+            last_place: 0,
+            weight: Weight::default(),
+            created,
+            updated: created,
+        }
     }
 
     fn times(&self) -> Option<(RowId, RowTimes)> {
-        Some((self.row.as_ref()?.id.clone(), RowTimes([self.created?, self.updated?])))
+        Some((self.growing.row.as_ref()?.id.clone(), RowTimes([self.created?, self.updated?])))
     }
-}
-
-fn utf16_length(text: &str) -> u64 {
-    text.chars().map(|c| c.len_utf16() as u64).sum()
 }

@@ -14,6 +14,8 @@ pub enum Applied {
         changes: Vec<RowChange>,
         /// The keys of the reduced state that it changed, in their order.
         state: Vec<StateKey>,
+        /// See [`Step::is_quiet`](crate::Step::is_quiet).
+        is_quiet: bool,
     },
 }
 
@@ -28,6 +30,8 @@ pub struct RowChange {
     pub born: bool,
     /// The line that touched it before; 0 if it was born here.
     pub prev: Cursor,
+    /// Which of that line's touches was this row's, from 0.
+    pub prev_place: u32,
     /// What the line appended, where it did nothing but lengthen text.
     pub growth: Option<TextGrowth>,
 }
@@ -56,7 +60,7 @@ impl Projection {
         places.sort_unstable();
         let entries = places.iter().map(|place| &self.rows[*place]);
         let deltas = entries.clone().filter_map(|entry| {
-            let row = entry.row.clone()?;
+            let row = entry.growing.row.clone()?;
             let is_new = entry.born > cursor;
             Some(if is_new { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } })
         });

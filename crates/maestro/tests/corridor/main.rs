@@ -10,5 +10,6 @@ mod recovery;
 mod sockets;
 mod stage;
 mod storage;
+mod storms;
 mod turns;
 mod usage;
