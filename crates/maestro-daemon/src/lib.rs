@@ -14,6 +14,7 @@
 mod account;
 mod agents;
 mod clock;
+pub mod history;
 mod openapi;
 mod registry;
 mod report;

@@ -24,7 +24,7 @@ mod sidecar;
 
 pub use committer::{Committer, Poisoned, StartCommitterError, Ticket};
 pub use data_dir::{DataDir, DataDirError, DataLock, DirectoryId, LockError};
-pub use index::{IndexError, IndexState, Touch};
+pub use index::{IndexError, IndexLine, IndexState, IndexedLog, ReadIndexError, StoredTouch, Touch};
 pub use log::{AppendError, OpenLogError, OpenReport, SessionLog};
 pub use log_dir::{LogDir, LogDirError};
 pub use reader::{Lines, LogReader, ReadLogError};

@@ -11,7 +11,7 @@ pub(crate) use shared::{Shared, Storage};
 
 use crate::{
     committer::{Committer, Fault, Poisoned, Ticket},
-    index::{Index, IndexError, Place, Touch},
+    index::{Index, IndexError, IndexLine, Place},
     reader::LogReader,
 };
 use maestro_protocol::Cursor;
@@ -128,12 +128,11 @@ impl SessionLog {
         places
     }
 
-    /// Records which rows a line touched. All lines of a write are indexed, in order, before the next write, with no
-    /// touches if they touched nothing; otherwise the index stops, and is rebuilt when the log is opened next. The log
-    /// goes on in any case.
-    pub fn index(&mut self, cursor: Cursor, touches: &[Touch]) -> Result<(), IndexError> {
+    /// Records what a line did. All lines of a write are indexed, in order, before the next write; otherwise the index
+    /// stops, and is rebuilt when the log is opened next. The log goes on in any case.
+    pub fn index(&mut self, cursor: Cursor, line: &IndexLine) -> Result<(), IndexError> {
         match self.unindexed.pop_front() {
-            Some((next, place)) if next == cursor => self.index.push(&place, touches),
+            Some((next, place)) if next == cursor => self.index.push(&place, line),
             _ => {
                 self.index.stop(IndexError::OutOfOrder { wanted: self.cursor, given: cursor });
                 Err(self.index.reason())
@@ -146,9 +145,9 @@ impl SessionLog {
         self.committer.flush(&self.shared)
     }
 
-    /// A handle that reads this log from any thread, now or later.
+    /// A handle that reads this log from any thread, now or later. What it has of the index is of now.
     pub fn reader(&self) -> LogReader {
-        LogReader::new(Arc::clone(&self.shared))
+        LogReader::new(Arc::clone(&self.shared), self.index.snapshot(self.cursor))
     }
 
     /// The cursor of the last line; 0 if there is none.

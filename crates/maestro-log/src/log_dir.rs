@@ -3,7 +3,7 @@
 use crate::{
     committer::Committer,
     files,
-    index::Touch,
+    index::{IndexLine, IndexPaths},
     log::{self, OpenLogError, OpenReport, SessionLog},
 };
 use maestro_protocol::{Cursor, SessionId};
@@ -59,6 +59,7 @@ pub(crate) enum Part {
     Sidecar,
     Log,
     Index,
+    Checkpoints,
     Marker,
 }
 
@@ -68,6 +69,7 @@ impl Part {
             Self::Sidecar => "json",
             Self::Log => "events.jsonl",
             Self::Index => "index",
+            Self::Checkpoints => "checkpoints",
             Self::Marker => "recover",
         }
     }
@@ -92,13 +94,13 @@ impl LogDir {
     }
 
     /// Opens a session's log and hands all its lines to `on_line`, with their cursors and without newlines. `on_line`
-    /// returns the rows that the line touched: what [`SessionLog::index`] was given or would be.
+    /// returns what [`SessionLog::index`] was given or would be.
     ///
     /// A torn last line is terminated and counts as a line (CONTRACT §5.4). A log has one writer: do not open it twice.
     pub fn open_log(
         &self,
         id: SessionId,
-        on_line: impl FnMut(Cursor, &[u8]) -> Vec<Touch>,
+        on_line: impl FnMut(Cursor, &[u8]) -> IndexLine,
     ) -> Result<(SessionLog, OpenReport), OpenLogError> {
         log::open(self.log_paths(id), self.committer.clone(), on_line)
     }
@@ -106,7 +108,7 @@ impl LogDir {
     /// Removes everything of a session. The sidecar goes last, so that after a crash the session is still listed and can
     /// be removed again.
     pub fn remove(&self, id: SessionId) -> Result<(), LogDirError> {
-        for part in [Part::Marker, Part::Index, Part::Log, Part::Sidecar] {
+        for part in [Part::Marker, Part::Index, Part::Checkpoints, Part::Log, Part::Sidecar] {
             let path = self.path(id, part);
             match fs::remove_file(&path) {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -139,7 +141,9 @@ impl LogDir {
     }
 
     fn log_paths(&self, id: SessionId) -> log::Paths {
-        log::Paths { log: self.path(id, Part::Log), index: self.path(id, Part::Index) }
+        let index =
+            IndexPaths { entries: self.path(id, Part::Index), sides: self.path(id, Part::Checkpoints) };
+        log::Paths { log: self.path(id, Part::Log), index }
     }
 
     /// The names in the directory; one that is not text is none of ours.

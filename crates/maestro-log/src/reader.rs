@@ -1,4 +1,7 @@
-use crate::log::{Scanner, Shared};
+use crate::{
+    index::{IndexSnapshot, IndexedLog},
+    log::{Scanner, Shared},
+};
 use std::{io, path::PathBuf, sync::Arc};
 use thiserror::Error;
 
@@ -6,6 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Clone)]
 pub struct LogReader {
     log: Arc<Shared>,
+    index: Option<IndexSnapshot>,
 }
 
 /// A log could not be read.
@@ -18,8 +22,14 @@ pub struct ReadLogError {
 }
 
 impl LogReader {
-    pub(crate) fn new(log: Arc<Shared>) -> Self {
-        Self { log }
+    pub(crate) fn new(log: Arc<Shared>, index: Option<IndexSnapshot>) -> Self {
+        Self { log, index }
+    }
+
+    /// The log up to where it was when this reader was made, with its index; `None` if that was off.
+    pub fn indexed(&self) -> Option<IndexedLog> {
+        let index = self.index.clone()?;
+        Some(IndexedLog::new(Arc::clone(&self.log), self.log.good_len(), index))
     }
 
     /// The lines that are in the log at this moment, from cursor 1 on, each whole and without its newline. Lines that

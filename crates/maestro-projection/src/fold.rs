@@ -1,5 +1,7 @@
+mod checkpoint;
 mod chosen;
 mod daemon;
+mod kept;
 mod offer;
 mod prompt;
 mod report;
@@ -11,6 +13,7 @@ use crate::line::{Body, Line, Update, UpdateKind, Voice};
 use crate::tool::{self, Mention, Standing};
 use crate::touch::{Action, Touch};
 pub use chosen::Chosen;
+use kept::Kept;
 use maestro_protocol::{
     Command, ContextWindow, Cursor, Origin, ReducedState, RowId, Spending, StateKey, Timestamp, TurnState,
     Usage,
@@ -19,11 +22,10 @@ use offer::Offer;
 use prompt::OpenPrompt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::sync::Arc;
 use title::Title;
 
-/// The fold of a log to its reduced state. It holds no rows: a line's rows are named by the touches it gives.
-/// Serialised, it is a checkpoint that a later fold resumes from.
+/// The fold of a log to its reduced state. It holds no rows: a line's rows are named by the touches it gives. A later
+/// fold resumes from its [checkpoints](StateFold::checkpoint); serialised by other means it lacks its large values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StateFold {
     cursor: Cursor,
@@ -35,13 +37,13 @@ pub struct StateFold {
     has_prompt: bool,
     open_row: Option<OpenRow>,
     unsettled_approvals: Vec<RowId>,
-    plan: Option<Arc<Value>>,
+    plan: Kept<Value>,
     usage: Option<Usage>,
     context: Context,
     model: Offer,
     mode: Offer,
-    config_options: Option<Arc<Value>>,
-    commands: Option<Arc<Vec<Command>>>,
+    config_options: Kept<Value>,
+    commands: Kept<Vec<Command>>,
     title: Title,
     /// Absent in checkpoints of versions that had no choices.
     #[serde(default)]
@@ -80,6 +82,9 @@ pub struct Step {
     pub state: Vec<StateKey>,
     /// What was spent with it.
     pub spent: Option<Spending>,
+    /// Whether the fold is known to be as before, but for its cursor: so it is with most lines of a stream. A fold may
+    /// pass over such a line.
+    pub is_quiet: bool,
 }
 
 impl Step {
@@ -119,15 +124,32 @@ impl StateFold {
         ReducedState {
             turn: self.turn.clone(),
             pending_approval: None,
-            plan: self.plan.as_deref().cloned(),
+            plan: self.plan.get().cloned(),
             usage: self.usage.clone(),
             context: self.context.window(),
             model: self.model.model(),
             mode: self.mode.mode(),
-            config_options: self.config_options.as_deref().cloned(),
-            commands: self.commands.as_deref().cloned(),
+            config_options: self.config_options.get().cloned(),
+            commands: self.commands.get().cloned(),
             title: self.title.shown().map(str::to_owned),
         }
+    }
+
+    /// One key of [`StateFold::state`] as JSON.
+    pub(crate) fn key_json(&self, key: StateKey) -> Vec<u8> {
+        let json = match key {
+            StateKey::Turn => serde_json::to_vec(&self.turn),
+            StateKey::PendingApproval => serde_json::to_vec(&()),
+            StateKey::Plan => serde_json::to_vec(&self.plan.get()),
+            StateKey::Usage => serde_json::to_vec(&self.usage),
+            StateKey::Context => serde_json::to_vec(&self.context.window()),
+            StateKey::Model => serde_json::to_vec(&self.model.model()),
+            StateKey::Mode => serde_json::to_vec(&self.mode.mode()),
+            StateKey::ConfigOptions => serde_json::to_vec(&self.config_options.get()),
+            StateKey::Commands => serde_json::to_vec(&self.commands.get()),
+            StateKey::Title => serde_json::to_vec(&self.title.shown()),
+        };
+        json.unwrap_or_default()
     }
 
     /// The last line folded; 0 before the first.
@@ -166,9 +188,15 @@ impl StateFold {
     fn update(&mut self, cursor: Cursor, update: &Update, step: &mut Step) {
         let data = &update.data;
         match update.kind {
-            UpdateKind::Chunk(voice) => self.chunk(cursor, voice, data, step),
-            UpdateKind::ToolCall => self.tool_mention(Mention::Call, data, step),
-            UpdateKind::ToolCallUpdate => self.tool_mention(Mention::Update, data, step),
+            UpdateKind::Chunk(voice) => {
+                step.is_quiet = self.chunk(cursor, voice, data, step) && step.state.is_empty();
+            }
+            UpdateKind::ToolCall => {
+                step.is_quiet = self.tool_mention(Mention::Call, data, step) && step.state.is_empty();
+            }
+            UpdateKind::ToolCallUpdate => {
+                step.is_quiet = self.tool_mention(Mention::Update, data, step) && step.state.is_empty();
+            }
             UpdateKind::Plan => self.new_plan(data, step),
             UpdateKind::Usage => self.usage_update(data, step),
             UpdateKind::Mode => self.current_mode(data, step),
@@ -182,8 +210,9 @@ impl StateFold {
         }
     }
 
-    fn tool_mention(&mut self, mention: Mention, patch: &Map<String, Value>, step: &mut Step) {
-        let Some(id) = tool::call_id(patch) else { return };
+    /// Takes a mention of a call. Whether the call was open, so that what changed is only what `step` names.
+    fn tool_mention(&mut self, mention: Mention, patch: &Map<String, Value>, step: &mut Step) -> bool {
+        let Some(id) = tool::call_id(patch) else { return false };
         step.touch(RowId::tool(id), Action::Tool);
         let open = self.turn.active_tool_calls.iter().position(|call| call == id);
         // Of a call that is not open it is unknown here whether it has a row.
@@ -202,16 +231,17 @@ impl StateFold {
             _ => {}
         }
         self.indicate(None, step);
+        open.is_some()
     }
 
     fn new_plan(&mut self, data: &Map<String, Value>, step: &mut Step) {
         step.touch(RowId::plan(), Action::Plan);
-        if self.plan.is_none() {
+        if self.plan.get().is_none() {
             self.open_row = None;
         }
         let mut plan = data.clone();
         crate::row::strip_maestro(&mut plan);
-        step.mark(StateKey::Plan, replace(&mut self.plan, Value::Object(plan)));
+        step.mark(StateKey::Plan, self.plan.set(Some(Value::Object(plan))));
         self.indicate(None, step);
     }
 
@@ -229,13 +259,4 @@ impl Context {
     fn window(self) -> Option<ContextWindow> {
         Some(ContextWindow { used: self.used?, size: self.size? })
     }
-}
-
-/// Puts `new` in `old`'s place; whether that made a difference.
-fn replace<T: PartialEq>(old: &mut Option<Arc<T>>, new: T) -> bool {
-    let changed = old.as_deref() != Some(&new);
-    if changed {
-        *old = Some(Arc::new(new));
-    }
-    changed
 }

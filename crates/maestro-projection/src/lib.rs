@@ -2,7 +2,7 @@
 //!
 //! *Is*: [`Line`], one line of a log understood; [`StateFold`], everything but the rows, and which rows a line
 //! touches; [`fold_row`], one row from the lines that touch it; [`Projection`], both together for live use;
-//! [`replay()`], a page of history folded anew.
+//! [`page()`], a page of history from a log and its index; [`replay()`], the same folded anew.
 //!
 //! *Invariants*: the same lines give the same rows, state and deltas on every machine and after every restart; a
 //! fold resumed from a serialised [`StateFold`] goes on as if it had never stopped; a snapshot with later deltas
@@ -14,6 +14,7 @@
 
 mod fold;
 mod line;
+mod page;
 mod projection;
 mod replay;
 mod row;
@@ -22,7 +23,8 @@ mod touch;
 
 pub use fold::{Chosen, StateFold, Step};
 pub use line::Line;
-pub use projection::{Applied, Projection, RowChange, Standing, TextGrowth};
+pub use page::{History, Link, PageError, page};
+pub use projection::{Applied, Mark, Marks, Projection, RowChange, Standing, TextGrowth};
 pub use replay::{MAX_EVENTS, PAGE_BYTES, Page, Window, replay};
 pub use row::fold_row;
 pub use touch::{Action, DeltaForm, Touch};

@@ -1,15 +1,20 @@
 mod changes;
+mod growth;
+mod marks;
 mod standing;
 
 use crate::fold::{Chosen, StateFold};
 use crate::line::Line;
-use crate::row::{fold_row, row_text};
-use crate::touch::{Action, Touch};
+use crate::touch::Touch;
 pub use changes::{Applied, RowChange, TextGrowth};
+pub(crate) use growth::Growing;
 use maestro_protocol::{
     Cursor, Day, Origin, ReducedState, RowId, RowTimes, Spending, StateKey, Times, Timestamp, TranscriptRow,
     TranscriptSnapshot,
 };
+pub(crate) use marks::STATE_EVERY;
+use marks::Weight;
+pub use marks::{Mark, Marks};
 pub use standing::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,20 +30,22 @@ pub struct Projection {
     ledger: BTreeMap<Day, Spending>,
     /// The line that changed each key of the state last.
     state_touched: BTreeMap<StateKey, Cursor>,
+    /// Bytes of lines since the state was last given to be stored.
+    unstored: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// `None` only while it is being folded.
-    row: Option<TranscriptRow>,
+    growing: Growing,
     born: Cursor,
     last: Cursor,
     /// The last line that did anything else to it than to lengthen its text.
     reshaped: Cursor,
+    /// Which of that line's touches was this row's.
+    last_place: u32,
+    weight: Weight,
     created: Option<Timestamp>,
     updated: Option<Timestamp>,
-    /// The length of its text in UTF-16 code units, kept so that appending never counts the whole.
-    text_utf16: u64,
 }
 
 impl Projection {
@@ -60,9 +67,10 @@ impl Projection {
         if let (Some(spent), Some(now)) = (step.spent, self.fold.last_time()) {
             self.ledger.entry(now.into()).or_default().add(&spent);
         }
-        let changes = step.touches.into_iter().map(|touch| self.touch(cursor, touch, line)).collect();
+        let touches = (0..).zip(step.touches);
+        let changes = touches.map(|(place, touch)| self.touch((cursor, place), touch, line)).collect();
         self.state_touched.extend(step.state.iter().map(|key| (*key, cursor)));
-        Applied::Line { changes, state: step.state }
+        Applied::Line { changes, state: step.state, is_quiet: step.is_quiet }
     }
 
     /// The last line folded; 0 before the first.
@@ -72,7 +80,7 @@ impl Projection {
 
     /// All rows in order of birth.
     pub fn snapshot(&self) -> TranscriptSnapshot {
-        let rows = self.rows.iter().filter_map(|entry| entry.row.clone()).collect();
+        let rows = self.rows.iter().filter_map(|entry| entry.growing.row.clone()).collect();
         TranscriptSnapshot { cursor: self.cursor(), rows }
     }
 
@@ -88,7 +96,7 @@ impl Projection {
 
     /// The row of this id.
     pub fn row(&self, id: &RowId) -> Option<&TranscriptRow> {
-        self.rows[*self.places.get(id)?].row.as_ref()
+        self.rows[*self.places.get(id)?].growing.row.as_ref()
     }
 
     /// How many lines were malformed.
@@ -136,7 +144,9 @@ impl Projection {
         &self.fold
     }
 
-    fn touch(&mut self, cursor: Cursor, touch: Touch, line: &Line) -> RowChange {
+    /// Folds a touch in; `at` is its line, and its place among that line's touches.
+    fn touch(&mut self, at: (Cursor, u32), touch: Touch, line: &Line) -> RowChange {
+        let cursor = at.0;
         let now = self.fold.last_time();
         let known = self.places.get(&touch.row_id).copied();
         let place = known.unwrap_or(self.rows.len());
@@ -145,46 +155,42 @@ impl Projection {
             self.rows.push(Entry::unborn(cursor, now));
         }
         let entry = &mut self.rows[place];
-        let prev = entry.last;
-        let growth = entry.fold(&touch, line);
+        let (prev, prev_place) = (entry.last, entry.last_place);
+        let growth = entry.growing.fold(&touch, line);
         entry.created = entry.created.or(now);
         entry.updated = now;
-        entry.last = cursor;
+        (entry.last, entry.last_place) = at;
         if growth.is_none() {
             entry.reshaped = cursor;
         }
         self.touched.remove(&(prev, place));
         self.touched.insert((cursor, place));
-        RowChange { row_id: touch.row_id, action: touch.action, born: known.is_none(), prev, growth }
+        RowChange {
+            row_id: touch.row_id,
+            action: touch.action,
+            born: known.is_none(),
+            prev,
+            prev_place,
+            growth,
+        }
     }
 }
 
 impl Entry {
     fn unborn(born: Cursor, created: Option<Timestamp>) -> Self {
-        Self { row: None, born, last: 0, reshaped: born, created, updated: created, text_utf16: 0 }
-    }
-
-    /// Folds a line in; gives what it appended where it only lengthened text.
-    fn fold(&mut self, touch: &Touch, line: &Line) -> Option<TextGrowth> {
-        let before = self.row.as_ref().filter(|_| touch.action == Action::Text).and_then(row_text);
-        let length_before = before.map(str::len);
-        self.row = Some(fold_row(self.row.take(), touch, line));
-        let text = self.row.as_ref().and_then(row_text).unwrap_or_default();
-        let Some(length_before) = length_before else {
-            self.text_utf16 = utf16_length(text);
-            return None;
-        };
-        let appended = text.get(length_before..).unwrap_or_default().to_owned();
-        let offset_utf16 = self.text_utf16;
-        self.text_utf16 += utf16_length(&appended);
-        Some(TextGrowth { offset_utf16, text: appended })
+        Self {
+            growing: Growing::default(),
+            born,
+            last: 0,
+            last_place: 0,
+            reshaped: born,
+            weight: Weight::default(),
+            created,
+            updated: created,
+        }
     }
 
     fn times(&self) -> Option<(RowId, RowTimes)> {
-        Some((self.row.as_ref()?.id.clone(), RowTimes([self.created?, self.updated?])))
+        Some((self.growing.row.as_ref()?.id.clone(), RowTimes([self.created?, self.updated?])))
     }
-}
-
-fn utf16_length(text: &str) -> u64 {
-    text.chars().map(|c| c.len_utf16() as u64).sum()
 }

@@ -150,7 +150,7 @@ impl Built {
 }
 
 impl Window {
-    fn limit(&self) -> u64 {
+    pub(crate) fn limit(&self) -> u64 {
         self.limit.clamp(1, MAX_EVENTS)
     }
 }

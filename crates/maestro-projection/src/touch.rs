@@ -34,6 +34,47 @@ pub enum Action {
     Notice,
 }
 
+impl Action {
+    /// Whether the row after it does not depend on the row before it.
+    pub(crate) fn is_whole(self) -> bool {
+        match self {
+            Self::Block | Self::Prompt | Self::Plan | Self::Approval | Self::Notice => true,
+            Self::Text | Self::Tool | Self::Settle | Self::Outcome => false,
+        }
+    }
+
+    /// The action as one byte, for an index.
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Self::Text => 1,
+            Self::Block => 2,
+            Self::Prompt => 3,
+            Self::Tool => 4,
+            Self::Settle => 5,
+            Self::Plan => 6,
+            Self::Approval => 7,
+            Self::Outcome => 8,
+            Self::Notice => 9,
+        }
+    }
+
+    /// The action of this byte.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        let all = [
+            Self::Text,
+            Self::Block,
+            Self::Prompt,
+            Self::Tool,
+            Self::Settle,
+            Self::Plan,
+            Self::Approval,
+            Self::Outcome,
+            Self::Notice,
+        ];
+        all.into_iter().find(|action| action.to_byte() == byte)
+    }
+}
+
 /// How changes of rows are told (CONTRACT §6.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DeltaForm {

@@ -2,9 +2,9 @@
 
 use crate::{
     clock::Sources,
+    history::index_line,
     session::{
         handle::{Frames, Held, Pulse, View},
-        opening::touches,
         owed::{Overflow, Owed},
         wire::{Overlay, Wire},
     },
@@ -131,7 +131,8 @@ impl Journal {
             let applied = self.projection.apply(cursor, line);
             self.wire.note(cursor, &applied);
             // The index is derived: one that cannot be written is made anew when the log is opened next.
-            if let Err(error) = self.log.index(cursor, &touches(&applied)) {
+            let indexed = index_line(&mut self.projection, &applied, line);
+            if let Err(error) = self.log.index(cursor, &indexed) {
                 tracing::debug!("A line could not be indexed: {}", crate::report::chain(&error));
             }
             if let Applied::Line { state, .. } = applied {

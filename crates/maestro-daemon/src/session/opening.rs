@@ -1,8 +1,11 @@
 //! Opening a session's log, whole: fold it, and bury a session whose log cannot be opened.
 
-use crate::session::{actor::Surroundings, handle::Pulse, journal::Journal, stored::StoredSession};
-use maestro_log::{OpenLogError, OpenReport, Touch};
-use maestro_projection::{Applied, Projection};
+use crate::{
+    history::index_line,
+    session::{actor::Surroundings, handle::Pulse, journal::Journal, stored::StoredSession},
+};
+use maestro_log::{OpenLogError, OpenReport};
+use maestro_projection::Projection;
 use maestro_protocol::{EndReason, Session, SessionId, Status};
 use tokio::sync::watch;
 
@@ -24,7 +27,11 @@ pub(super) async fn open_journal(around: &Surroundings, id: SessionId) -> Result
     let (logs, sources) = (around.logs.clone(), around.sources.clone());
     let opening = tokio::task::spawn_blocking(move || {
         let mut projection = Projection::new();
-        let log = match logs.open_log(id, |cursor, line| touches(&projection.apply(cursor, line))) {
+        let mut on_line = |cursor, line: &[u8]| {
+            let applied = projection.apply(cursor, line);
+            index_line(&mut projection, &applied, line)
+        };
+        let log = match logs.open_log(id, &mut on_line) {
             Ok((log, report)) => {
                 tell(id, &report, projection.malformed());
                 log
@@ -38,14 +45,6 @@ pub(super) async fn open_journal(around: &Surroundings, id: SessionId) -> Result
         Ok(Ok(journal)) => Ok(journal),
         Ok(Err(source)) => Err(JournalError::Open { id, source }),
         Err(_panicked_or_cancelled) => Err(JournalError::Interrupted { id }),
-    }
-}
-
-/// What the index keeps of a line.
-pub(super) fn touches(applied: &Applied) -> Vec<Touch> {
-    match applied {
-        Applied::Malformed => Vec::new(),
-        Applied::Line { changes, .. } => changes.iter().map(|change| Touch { prev: change.prev }).collect(),
     }
 }
 

@@ -58,7 +58,7 @@ impl Wire {
     /// A line was folded.
     pub(super) fn note(&mut self, cursor: Cursor, applied: &Applied) {
         (self.plain, self.text) = (None, None);
-        let Applied::Line { changes, state } = applied else { return };
+        let Applied::Line { changes, state, .. } = applied else { return };
         let growths = changes.iter().map(|change| change.growth.as_ref()).collect::<Option<Vec<_>>>();
         match growths {
             Some(growths) if state.is_empty() => {

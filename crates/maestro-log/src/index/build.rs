@@ -1,151 +1,275 @@
 use super::{
-    BUFFER, Index, IndexError, IndexState, Touch,
-    record::{self, HEADER, Place, Record},
+    Appender, Files, Index, IndexError, IndexLine, IndexPaths, IndexState,
+    record::{self, ENTRY, Entry, HEADER, MAGIC, Place},
 };
 use crate::files;
+use maestro_protocol::Cursor;
 use std::{
     fs::{File, OpenOptions},
-    io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
+    io::{self, BufReader, Read},
+    os::unix::fs::FileExt as _,
+    path::Path,
+    sync::Arc,
 };
 
 /// Brings an index to what its log holds while the log is read once: keeps it as far as it is right, and writes it anew
 /// from there.
 #[derive(Debug)]
 pub(crate) struct Builder {
-    path: PathBuf,
-    /// The file as it was found; empty if it is no index of this version.
-    old: Vec<u8>,
-    /// How far `old` was consulted about the lines of the log.
-    judged: usize,
-    /// How far `old` is what would be written.
-    kept: usize,
+    paths: IndexPaths,
+    known: Known,
     output: Output,
-    scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
 enum Output {
     /// Nothing had to be written yet.
-    Same(File),
-    Writing(BufWriter<File>),
+    Same(Same),
+    Writing(Files),
     Failed(io::Error),
 }
 
+/// The files as they were found, and how far they are what would be written.
+#[derive(Debug)]
+struct Same {
+    entries: Found,
+    sides: Found,
+    lines: Cursor,
+}
+
+#[derive(Debug)]
+struct Found {
+    file: Arc<File>,
+    reader: BufReader<From>,
+    kept: u64,
+    scratch: Vec<u8>,
+}
+
+/// Reads a file from an offset on, whatever others read or write.
+#[derive(Debug)]
+struct From {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let taken = self.file.read_at(buffer, self.at)?;
+        self.at += taken as u64;
+        Ok(taken)
+    }
+}
+
 impl Builder {
-    /// Reads what is there. A file that cannot be used turns the index off; it does not hold up the log.
-    pub(crate) fn new(path: PathBuf) -> Self {
-        let (old, output) = match read(&path) {
-            Ok((old, file)) => (old, Output::Same(file)),
-            Err(error) => (Vec::new(), Output::Failed(error)),
+    /// Looks at what is there. Files that cannot be used turn the index off; they do not hold up the log.
+    pub(crate) fn new(paths: IndexPaths) -> Self {
+        let (known, output) = match open_both(&paths) {
+            Ok((known, output)) => (known, output),
+            Err(error) => (Known::nothing(), Output::Failed(error)),
         };
-        let mut builder = Self { path, judged: 0, kept: 0, old, output, scratch: Vec::new() };
-        if builder.old.starts_with(&HEADER) {
-            (builder.judged, builder.kept) = (HEADER.len(), HEADER.len());
-        } else {
-            builder.old.clear();
-            builder.scratch.extend(HEADER);
-            builder.put();
-        }
-        builder
+        Self { paths, known, output }
     }
 
     /// Whether the index knew the line that begins here as another one. Asked once for every line, in order.
     pub(crate) fn contradicts(&mut self, place: &Place) -> bool {
-        let mut known_as_damaged = false;
-        while let Some((record, size)) = record::decode(&self.old[self.judged..]) {
-            match record {
+        while let Some(known) = self.known.peek() {
+            if known.place.offset > place.offset {
                 // No line began here, though one began after it.
-                Record::Line(known) if known.offset > place.offset => return true,
-                Record::Line(known) if known.offset == place.offset => {
-                    self.judged += size;
-                    return known_as_damaged || known != *place;
-                }
-                Record::Damage(offset) => known_as_damaged |= offset == place.offset,
-                Record::Line(_) | Record::Other => {}
+                return true;
             }
-            self.judged += size;
+            self.known.pass();
+            if known.place.offset == place.offset {
+                return known.is_damaged || known.place != *place;
+            }
         }
-        known_as_damaged
+        false
     }
 
     /// Adds the next line.
-    pub(crate) fn push(&mut self, place: &Place, touches: &[Touch], damaged: bool) {
-        self.scratch.clear();
-        if damaged {
-            record::encode_damage(&mut self.scratch, place.offset);
-        }
-        record::encode_line(&mut self.scratch, place, touches);
-        self.put();
-    }
-
-    /// Cuts what does not belong to the log and hands the index over to the writer of the log.
-    pub(crate) fn finish(mut self) -> (Index, IndexState) {
-        if matches!(self.output, Output::Same(_)) && self.kept < self.old.len() {
-            self.diverge();
-        }
-        let (file, state) = match self.output {
-            Output::Same(mut file) => match file.seek(SeekFrom::Start(self.kept as u64)) {
-                Ok(_) => (Some(BufWriter::with_capacity(BUFFER, file)), IndexState::Kept),
-                Err(source) => (None, IndexState::Off(IndexError::File { path: self.path.clone(), source })),
-            },
-            Output::Writing(mut file) => match file.flush() {
-                Ok(()) => (Some(file), IndexState::Rebuilt),
-                Err(source) => {
-                    drop(file.into_parts());
-                    (None, IndexState::Off(IndexError::File { path: self.path.clone(), source }))
-                }
-            },
-            Output::Failed(source) => {
-                (None, IndexState::Off(IndexError::File { path: self.path.clone(), source }))
-            }
-        };
-        (Index::new(self.path, file), state)
-    }
-
-    fn put(&mut self) {
-        if matches!(self.output, Output::Same(_)) {
-            while let Some((Record::Other, size)) = record::decode(&self.old[self.kept..]) {
-                self.kept += size;
-            }
-            if self.old[self.kept..].starts_with(&self.scratch) {
-                self.kept += self.scratch.len();
+    pub(crate) fn push(&mut self, place: &Place, line: &IndexLine, is_damaged: bool) {
+        if let Output::Same(same) = &mut self.output {
+            let cursor = same.lines + 1;
+            let encoded = record::encode(cursor, place, is_damaged, line, same.sides.kept);
+            if let Some((entry, side)) = encoded
+                && same.entries.continues_with(&entry)
+                && same.sides.continues_with(&side)
+            {
+                same.entries.kept += entry.len() as u64;
+                same.sides.kept += side.len() as u64;
+                same.lines = cursor;
                 return;
             }
             self.diverge();
         }
-        if let Output::Writing(file) = &mut self.output
-            && let Err(error) = file.write_all(&self.scratch)
+        if let Output::Writing(files) = &mut self.output
+            && let Err(error) = files.push(place, is_damaged, line)
         {
-            self.output = Output::Failed(error);
+            self.fail(error);
         }
+    }
+
+    /// Cuts what does not belong to the log and hands the index over to the writer of the log.
+    pub(crate) fn finish(mut self) -> (Index, IndexState) {
+        if let Output::Same(same) = &self.output
+            && !(same.entries.ends_here() && same.sides.ends_here())
+        {
+            self.diverge();
+        }
+        let off = |source| IndexState::Off(IndexError::File { path: self.paths.entries.clone(), source });
+        let (files, state) = match self.output {
+            Output::Same(same) => (Some(same.into_files()), IndexState::Kept),
+            Output::Writing(mut files) => match files.entries.flush().and_then(|()| files.sides.flush()) {
+                Ok(()) => (Some(files), IndexState::Rebuilt),
+                Err(source) => {
+                    files.entries.abandon();
+                    files.sides.abandon();
+                    (None, off(source))
+                }
+            },
+            Output::Failed(source) => (None, off(source)),
+        };
+        (Index::new(self.paths.entries, files), state)
     }
 
     /// Goes over from comparing to writing.
     fn diverge(&mut self) {
-        let Output::Same(file) = &self.output else { return };
-        let cut = || {
-            let mut file = file.try_clone()?;
-            let was = file.metadata()?.len();
-            file.set_len(self.kept as u64)?;
-            if was > self.kept as u64 {
-                // Entries that came back after a loss of power would call lines damaged that are not.
-                file.sync_all()?;
-            }
-            file.seek(SeekFrom::Start(self.kept as u64))?;
-            Ok(BufWriter::with_capacity(BUFFER, file))
-        };
-        self.output = match cut() {
-            Ok(file) => Output::Writing(file),
+        let placeholder = Output::Failed(io::ErrorKind::Interrupted.into());
+        let Output::Same(same) = std::mem::replace(&mut self.output, placeholder) else { return };
+        // What was known of later lines is about to be overwritten.
+        let cut = self.known.take_over().and_then(|()| same.entries.cut()).and_then(|()| same.sides.cut());
+        self.output = match cut {
+            Ok(()) => Output::Writing(same.into_files()),
             Err(error) => Output::Failed(error),
         };
     }
+
+    fn fail(&mut self, error: io::Error) {
+        if let Output::Writing(files) = std::mem::replace(&mut self.output, Output::Failed(error)) {
+            files.entries.abandon();
+            files.sides.abandon();
+        }
+    }
 }
 
-fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
-    let mut options = OpenOptions::new();
-    let mut file = files::open_regular(path, options.read(true).write(true).create(true).truncate(false))?;
-    let mut old = Vec::new();
-    file.read_to_end(&mut old)?;
-    Ok((old, file))
+/// Opens both files. Unless both are of this version they are begun anew; what the entries say of the lines is heard in
+/// any case.
+fn open_both(paths: &IndexPaths) -> io::Result<(Known, Output)> {
+    let entries = Found::open(&paths.entries)?;
+    let sides = Found::open(&paths.sides)?;
+    let mut same = Same { entries, sides, lines: 0 };
+    let has_entries = same.entries.continues_with(&HEADER);
+    let has_sides = same.sides.continues_with(&MAGIC);
+    let mut known = if has_entries { Known::of(&same.entries.file) } else { Known::nothing() };
+    if has_entries && has_sides {
+        same.entries.kept = HEADER.len() as u64;
+        same.sides.kept = MAGIC.len() as u64;
+        return Ok((known, Output::Same(same)));
+    }
+    known.take_over()?;
+    same.entries.cut()?;
+    same.sides.cut()?;
+    let mut files = same.into_files();
+    files.entries.push(&HEADER)?;
+    files.sides.push(&MAGIC)?;
+    Ok((known, Output::Writing(files)))
+}
+
+impl Same {
+    fn into_files(self) -> Files {
+        let entries = Appender::new(self.entries.file, self.entries.kept);
+        let sides = Appender::new(self.sides.file, self.sides.kept);
+        Files { lines: self.lines, entries, sides }
+    }
+}
+
+impl Found {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = files::open_regular(path, options.read(true).write(true).create(true).truncate(false))?;
+        let file = Arc::new(file);
+        let reader = BufReader::with_capacity(64 * 1024, From { file: Arc::clone(&file), at: 0 });
+        Ok(Self { file, reader, kept: 0, scratch: Vec::new() })
+    }
+
+    /// Whether these bytes come next; they are passed then. After a `false` it is not asked again.
+    fn continues_with(&mut self, bytes: &[u8]) -> bool {
+        self.scratch.resize(bytes.len(), 0);
+        self.reader.read_exact(&mut self.scratch).is_ok() && self.scratch == bytes
+    }
+
+    fn ends_here(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.len() == self.kept)
+    }
+
+    fn cut(&self) -> io::Result<()> {
+        if self.file.metadata()?.len() > self.kept {
+            self.file.set_len(self.kept)?;
+            // Entries that came back after a loss of power would call lines damaged that are not.
+            self.file.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// What the entries say of the lines, as far as they are whole.
+#[derive(Debug)]
+struct Known {
+    source: Source,
+    /// The last one read.
+    cursor: Cursor,
+    next: Option<Entry>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Nothing,
+    File(BufReader<From>),
+    /// The rest of a file that is being overwritten.
+    Memory(io::Cursor<Vec<u8>>),
+}
+
+impl Known {
+    fn nothing() -> Self {
+        Self { source: Source::Nothing, cursor: 0, next: None }
+    }
+
+    fn of(entries: &Arc<File>) -> Self {
+        let from = From { file: Arc::clone(entries), at: record::entry_at(1) };
+        let source = Source::File(BufReader::with_capacity(64 * 1024, from));
+        Self { source, cursor: 0, next: None }
+    }
+
+    fn peek(&mut self) -> Option<Entry> {
+        if self.next.is_none() {
+            let mut bytes = [0; ENTRY];
+            let read = match &mut self.source {
+                Source::Nothing => return None,
+                Source::File(file) => file.read_exact(&mut bytes),
+                Source::Memory(rest) => rest.read_exact(&mut bytes),
+            };
+            self.cursor += 1;
+            self.next = read.ok().and_then(|()| record::decode(self.cursor, &bytes));
+            if self.next.is_none() {
+                self.source = Source::Nothing;
+            }
+        }
+        self.next
+    }
+
+    fn pass(&mut self) {
+        self.next = None;
+    }
+
+    /// Takes the rest of the file into memory: 32 bytes a line, where an index is damaged in its middle.
+    fn take_over(&mut self) -> io::Result<()> {
+        if self.peek().is_none() {
+            return Ok(());
+        }
+        if let Source::File(file) = &mut self.source {
+            let mut rest = Vec::new();
+            file.read_to_end(&mut rest)?;
+            self.source = Source::Memory(io::Cursor::new(rest));
+        }
+        Ok(())
+    }
 }

@@ -2,7 +2,7 @@ use super::{Scanner, SessionLog, Shared, Storage};
 use crate::{
     committer::Committer,
     files,
-    index::{Builder, IndexState, Place, Touch},
+    index::{Builder, IndexLine, IndexPaths, IndexState, Place},
 };
 use maestro_protocol::Cursor;
 use std::{
@@ -66,10 +66,10 @@ pub struct OpenReport {
     pub index: IndexState,
 }
 
-/// The two files of a log.
+/// The files of a log.
 pub(crate) struct Paths {
     pub(crate) log: PathBuf,
-    pub(crate) index: PathBuf,
+    pub(crate) index: IndexPaths,
 }
 
 /// Makes an empty log whose name survives a loss of power.
@@ -100,11 +100,11 @@ pub(crate) fn create(paths: Paths, dir: &Path, committer: Committer) -> Result<S
     })
 }
 
-/// Opens a log and hands every line of it, in order, to `on_line`, which returns what the line touched.
+/// Opens a log and hands every line of it, in order, to `on_line`, which returns what to index of it.
 pub(crate) fn open(
     paths: Paths,
     committer: Committer,
-    on_line: impl FnMut(Cursor, &[u8]) -> Vec<Touch>,
+    on_line: impl FnMut(Cursor, &[u8]) -> IndexLine,
 ) -> Result<(SessionLog, OpenReport), OpenLogError> {
     let opened = files::open_regular(&paths.log, OpenOptions::new().read(true).write(true))
         .and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -123,7 +123,7 @@ pub(super) fn load(
     len: u64,
     paths: Paths,
     committer: Committer,
-    mut on_line: impl FnMut(Cursor, &[u8]) -> Vec<Touch>,
+    mut on_line: impl FnMut(Cursor, &[u8]) -> IndexLine,
 ) -> Result<(SessionLog, OpenReport), OpenLogError> {
     let shared = Arc::new(Shared::new(file, paths.log, 0));
     let mut builder = Builder::new(paths.index);

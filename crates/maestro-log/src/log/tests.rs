@@ -4,8 +4,8 @@ use super::{
     open,
 };
 use crate::{
-    Touch,
     committer::{Committer, Poisoned, Ticket},
+    index::{IndexLine, IndexPaths},
 };
 use std::{
     fs::{self, File, OpenOptions},
@@ -25,8 +25,9 @@ struct Bench {
 }
 
 fn load(file: Box<dyn Storage>, len: u64, dir: &TempDir, committer: &Committer) -> (SessionLog, OpenReport) {
-    let paths = Paths { log: dir.path().join("log"), index: dir.path().join("index") };
-    open::load(file, len, paths, committer.clone(), |_, _| Vec::new()).unwrap()
+    let index = IndexPaths { entries: dir.path().join("index"), sides: dir.path().join("checkpoints") };
+    let paths = Paths { log: dir.path().join("log"), index };
+    open::load(file, len, paths, committer.clone(), |_, _| IndexLine::default()).unwrap()
 }
 
 impl Bench {
@@ -61,7 +62,7 @@ impl Bench {
     /// Appends and indexes.
     fn append(&mut self, line: &str) -> Result<u64, AppendError> {
         let cursor = self.log.append(line.as_bytes())?;
-        self.log.index(cursor, &[Touch { prev: 0 }]).unwrap();
+        self.log.index(cursor, &IndexLine::default()).unwrap();
         Ok(cursor)
     }
 }
@@ -98,8 +99,8 @@ fn lines_that_belong_together_are_all_there_or_none() {
         assert_eq!(bench.lines(), ["one"], "{space}");
         bench.plan.capacity.store(u64::MAX, SeqCst);
         assert_eq!(bench.log.append_all(&pair).unwrap(), 4, "{space}");
-        bench.log.index(3, &[]).unwrap();
-        bench.log.index(4, &[Touch { prev: 0 }]).unwrap();
+        bench.log.index(3, &IndexLine::default()).unwrap();
+        bench.log.index(4, &IndexLine::default()).unwrap();
         assert_eq!(bench.append("last").unwrap(), 5, "{space}");
         assert_eq!(bench.lines(), ["one", "tor", "start", "prompt", "last"], "{space}");
     };

@@ -1,5 +1,5 @@
 use crate::store::{Store, append};
-use maestro_log::{IndexError, IndexState, Touch};
+use maestro_log::{IndexError, IndexLine, IndexState, ReadIndexError};
 use std::{fs, ops::RangeInclusive, os::unix::fs::symlink};
 
 fn lines(count: usize) -> Vec<Vec<u8>> {
@@ -10,54 +10,79 @@ fn store(count: usize) -> Store {
     Store::with(&lines(count).iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// Changes the index of a log of 40 lines; opening it gives the same index as before.
-fn check_rebuilt(what: &str, change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
+/// Changes one file of the index of a log of 40 lines; opening it gives the same index as before.
+fn check_rebuilt(suffix: &str, what: &str, change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
     let store = store(40);
-    let good = store.index_bytes();
-    match change(good.clone()) {
-        Some(bytes) => fs::write(store.file("index"), bytes).unwrap(),
-        None => fs::remove_file(store.file("index")).unwrap(),
+    let good = (store.index_bytes(), store.side_bytes());
+    match change(fs::read(store.file(suffix)).unwrap()) {
+        Some(bytes) => fs::write(store.file(suffix), bytes).unwrap(),
+        None => fs::remove_file(store.file(suffix)).unwrap(),
     }
     let opened = store.open();
     assert!(matches!(opened.report.index, IndexState::Rebuilt), "{what}");
     assert!(opened.report.damaged.is_empty(), "{what}");
     assert_eq!(opened.lines, lines(40), "{what}");
-    assert_eq!(store.index_bytes(), good, "{what}");
+    assert_eq!((store.index_bytes(), store.side_bytes()), good, "{what}");
+    let found = opened.look_up();
+    assert!(found.iter().rev().eq(&lines(40)), "{what}");
     drop(opened);
     assert!(matches!(store.open().report.index, IndexState::Kept), "{what}");
 }
 
 #[test]
 fn a_lost_or_foreign_index_is_rebuilt_equal() {
-    let len = store(40).index_bytes().len();
-    check_rebuilt("missing", |_| None);
-    check_rebuilt("empty", |_| Some(Vec::new()));
-    check_rebuilt("another version", |mut bytes| {
-        bytes[7] += 1;
-        Some(bytes)
-    });
-    check_rebuilt("text", |_| Some(b"something else entirely".to_vec()));
-    check_rebuilt("too long", |bytes| Some([&bytes[..], &bytes[8..]].concat()));
-    check_rebuilt("a huge size", |bytes| Some([&bytes[..8], &[1, 0, 0, 0, 255, 255, 255, 255]].concat()));
-    (0..len).step_by(5).for_each(|cut| check_rebuilt("short", |bytes| Some(bytes[..cut].to_vec())));
-    (0..len).step_by(3).for_each(|at| {
-        check_rebuilt("corrupt", |mut bytes| {
-            bytes[at] ^= 1 << (at % 8);
+    for suffix in ["index", "checkpoints"] {
+        let len = fs::read(store(40).file(suffix)).unwrap().len();
+        check_rebuilt(suffix, "missing", |_| None);
+        check_rebuilt(suffix, "empty", |_| Some(Vec::new()));
+        check_rebuilt(suffix, "an older version", |mut bytes| {
+            bytes[7] -= 1;
             Some(bytes)
         });
-    });
+        check_rebuilt(suffix, "text", |_| Some(b"something else entirely".to_vec()));
+        check_rebuilt(suffix, "too long", |bytes| Some([&bytes[..], &bytes[8..]].concat()));
+        (0..len)
+            .step_by(11)
+            .for_each(|cut| check_rebuilt(suffix, "short", |bytes| Some(bytes[..cut].to_vec())));
+        (0..len).step_by(7).for_each(|at| {
+            check_rebuilt(suffix, "corrupt", |mut bytes| {
+                bytes[at] ^= 1 << (at % 8);
+                Some(bytes)
+            });
+        });
+    }
 }
 
 #[test]
-fn records_of_an_unknown_kind_are_kept() {
-    let store = store(3);
-    let good = store.index_bytes();
-    let mut other = vec![200, 0, 0, 0, 3, 0, 0, 0, 7, 7, 7];
-    other.extend(crc32c::crc32c(&other).to_le_bytes());
-    let with_other = [&good[..8], &other, &good[8..]].concat();
-    fs::write(store.file("index"), &with_other).unwrap();
-    assert!(matches!(store.open().report.index, IndexState::Kept));
-    assert_eq!(store.index_bytes(), with_other);
+fn any_line_is_found_by_its_cursor() {
+    let store = store(300);
+    let mut opened = store.open();
+    for cursor in 301..=700 {
+        append(&mut opened.log, &lines(cursor)[cursor - 1]);
+    }
+    assert!(opened.look_up().iter().rev().eq(&lines(700)));
+    let mut earlier = opened.log.reader().indexed().unwrap();
+    append(&mut opened.log, b"later");
+    assert_eq!(earlier.last(), 700, "it is of the moment at which it was made");
+    for outside in [0, 701, u64::MAX] {
+        assert!(matches!(earlier.line(outside), Err(ReadIndexError::Wrong { .. })), "{outside}");
+    }
+    drop(opened);
+    assert_eq!(earlier.line(700).unwrap(), lines(700)[699], "it outlives the writer");
+}
+
+#[test]
+fn a_line_that_is_not_the_indexed_one_is_not_given() {
+    let store = store(40);
+    let opened = store.open();
+    let mut bytes = store.log_bytes();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(store.file("events.jsonl"), &bytes).unwrap();
+    let mut log = opened.log.reader().indexed().unwrap();
+    let wrong: Vec<_> = (1..=40).filter(|cursor| log.line(*cursor).is_err()).collect();
+    let line = bytes[..at].split(|byte| *byte == b'\n').count() as u64;
+    assert_eq!(wrong, [line]);
 }
 
 #[test]
@@ -66,17 +91,17 @@ fn appending_and_rebuilding_give_the_same_index() {
     let mut opened = store.open();
     lines(200)[10..].iter().for_each(|line| assert!(append(&mut opened.log, line) > 10));
     drop(opened);
-    let appended = store.index_bytes();
+    let appended = (store.index_bytes(), store.side_bytes());
     fs::remove_file(store.file("index")).unwrap();
     drop(store.open());
-    assert_eq!(store.index_bytes(), appended);
+    assert_eq!((store.index_bytes(), store.side_bytes()), appended);
 }
 
 #[test]
 fn touches_that_changed_are_written_anew() {
     let store = store(10);
     let good = store.index_bytes();
-    let (log, report) = store.dir.open_log(store.id, |_, _| vec![Touch { prev: 0 }]).unwrap();
+    let (log, report) = store.dir.open_log(store.id, |_, _| IndexLine::default()).unwrap();
     assert!(matches!(report.index, IndexState::Rebuilt));
     assert!(report.damaged.is_empty());
     drop(log);
@@ -126,7 +151,7 @@ fn the_log_goes_on_without_an_index() {
         let mut opened = store.open();
         assert!(matches!(opened.report.index, IndexState::Off(IndexError::File { .. })));
         let cursor = opened.log.append(b"four").unwrap();
-        assert!(matches!(opened.log.index(cursor, &[]), Err(IndexError::Off)));
+        assert!(matches!(opened.log.index(cursor, &IndexLine::default()), Err(IndexError::Off)));
         assert_eq!(opened.read().len(), 4);
     };
     check(|store| fs::create_dir(store.file("index")).unwrap());
@@ -142,7 +167,7 @@ fn a_new_log_tells_why_its_index_is_off() {
     let mut log = store.dir.create_log(store.id).unwrap();
     let mut index = || {
         let cursor = log.append(b"x").unwrap();
-        log.index(cursor, &[])
+        log.index(cursor, &IndexLine::default())
     };
     assert!(matches!(index(), Err(IndexError::File { .. })));
     assert!(matches!(index(), Err(IndexError::Off)));
@@ -155,9 +180,9 @@ fn a_line_that_is_passed_over_ends_the_index_not_the_log() {
     let mut opened = store.open();
     opened.log.append(b"four").unwrap();
     let five = opened.log.append(b"five").unwrap();
-    let told = opened.log.index(five, &[]);
+    let told = opened.log.index(five, &IndexLine::default());
     assert!(matches!(told, Err(IndexError::OutOfOrder { wanted: 4, given: 5 })), "{told:?}");
-    assert!(matches!(opened.log.index(five, &[]), Err(IndexError::OutOfOrder { .. })));
+    assert!(matches!(opened.log.index(five, &IndexLine::default()), Err(IndexError::OutOfOrder { .. })));
     drop(opened);
     assert_eq!(store.index_bytes(), good);
     let opened = store.open();

@@ -76,6 +76,7 @@ impl Model {
         }
         let opened = self.opened.as_ref().unwrap();
         assert_eq!(opened.read(), self.lines);
+        assert!(opened.look_up().iter().rev().eq(&self.lines));
         assert_eq!(self.store.log_bytes(), self.bytes());
     }
 

@@ -58,7 +58,7 @@ fn what_is_no_log_is_not_opened() {
         let store = Store::with(&[]);
         fs::remove_file(store.file("events.jsonl")).unwrap();
         prepare(&store);
-        let kind = match store.dir.open_log(store.id, |_, _| Vec::new()) {
+        let kind = match store.dir.open_log(store.id, |_, _| maestro_log::IndexLine::default()) {
             Ok(_) => "opened",
             Err(OpenLogError::Missing { .. }) => "missing",
             Err(OpenLogError::Open { .. }) => "open",

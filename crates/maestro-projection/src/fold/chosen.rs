@@ -31,7 +31,7 @@ impl StateFold {
     }
 
     fn category(&self, id: &str) -> Option<&str> {
-        let options = self.config_options.as_deref()?.as_array()?;
+        let options = self.config_options.get()?.as_array()?;
         options.iter().find(|option| option["id"] == id)?.get("category")?.as_str()
     }
 
@@ -40,7 +40,7 @@ impl StateFold {
         let (Some(id), Some(value), None) = (&line.config_id, &line.value, &line.config_options) else {
             return None;
         };
-        let mut options = self.config_options.as_deref().cloned()?;
+        let mut options = self.config_options.get().cloned()?;
         let option = options.as_array_mut()?.iter_mut().find(|option| option["id"] == *id)?;
         option.as_object_mut()?.insert("currentValue".into(), json!(value));
         Some(options)

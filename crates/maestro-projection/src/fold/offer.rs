@@ -1,21 +1,26 @@
+use super::kept::Kept;
 use maestro_protocol::{ModeState, ModelState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// A choice among what an agent offers: its modes or its models.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Offer {
     current: Option<String>,
-    available: Arc<Value>,
+    /// `None` instead of null.
+    pub(super) available: Kept<Value>,
     /// Whether `available` is from a handshake's `modes` or `models`, which a config option does not replace.
     from_handshake: bool,
 }
 
 impl Offer {
     pub(super) fn mode(&self) -> Option<ModeState> {
-        let known = self.current.is_some() || !self.available.is_null();
-        known.then(|| ModeState { current: self.current.clone(), available: (*self.available).clone() })
+        let available = self.available.get();
+        let known = self.current.is_some() || available.is_some();
+        known.then(|| ModeState {
+            current: self.current.clone(),
+            available: available.cloned().unwrap_or_default(),
+        })
     }
 
     pub(super) fn model(&self) -> Option<ModelState> {
@@ -24,7 +29,7 @@ impl Offer {
 
     /// Whether both show the same.
     pub(super) fn shows(&self, other: &Self) -> bool {
-        self.current == other.current && self.available == other.available
+        self.current == other.current && self.available.get() == other.available.get()
     }
 
     /// Takes a handshake's `{<current_key>, <available_key>}`.
@@ -52,8 +57,6 @@ impl Offer {
     }
 
     fn offer(&mut self, available: &Value) {
-        if *self.available != *available {
-            self.available = Arc::new(available.clone());
-        }
+        self.available.set(Some(available.clone()).filter(|available| !available.is_null()));
     }
 }

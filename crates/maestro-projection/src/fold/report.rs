@@ -1,6 +1,6 @@
 //! What an agent reports about itself: state and no rows (CONTRACT §4.6).
 
-use super::{StateFold, Step, replace};
+use super::{StateFold, Step};
 use maestro_protocol::{Command, Cost, StateKey};
 use serde_json::{Map, Value};
 
@@ -38,7 +38,7 @@ impl StateFold {
     /// Takes a full set of options. Those of the categories `mode` and `model` also tell the mode and the model.
     pub(super) fn new_config_options(&mut self, options: Option<&Value>, step: &mut Step) {
         let Some(options) = options.filter(|options| options.is_array()) else { return };
-        step.mark(StateKey::ConfigOptions, replace(&mut self.config_options, options.clone()));
+        step.mark(StateKey::ConfigOptions, self.config_options.set(Some(options.clone())));
         for option in options.as_array().into_iter().flatten() {
             let text = |key| option.get(key).and_then(Value::as_str);
             match (text("type"), text("category")) {
@@ -66,7 +66,7 @@ impl StateFold {
             bytes <= MAX_COMMAND_BYTES
         };
         let commands = commands.iter().filter_map(command).take(MAX_COMMANDS).take_while(fits).collect();
-        step.mark(StateKey::Commands, replace(&mut self.commands, commands));
+        step.mark(StateKey::Commands, self.commands.set(Some(commands)));
     }
 
     /// An absent title leaves the title, `null` clears it.

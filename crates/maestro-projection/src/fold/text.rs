@@ -9,15 +9,16 @@ use serde_json::{Map, Value};
 type Object = Map<String, Value>;
 
 impl StateFold {
-    pub(super) fn chunk(&mut self, cursor: Cursor, voice: Voice, data: &Object, step: &mut Step) {
+    /// Takes a chunk. Whether it continues the open row, so that what changed is only what `step` names.
+    pub(super) fn chunk(&mut self, cursor: Cursor, voice: Voice, data: &Object, step: &mut Step) -> bool {
         if voice == Voice::User && self.prompt_or_echo(data, step) {
-            return;
+            return false;
         }
         let Some(text) = text_of(data) else {
             step.touch(RowId::keyed(voice.prefix(), cursor), Action::Block);
             self.open_row = None;
             self.indicate(Some(voice), step);
-            return;
+            return false;
         };
         let speaker = Speaker::of(data);
         let open = self.open_row.as_ref();
@@ -30,7 +31,7 @@ impl StateFold {
             None if text.is_empty() => {
                 // Agents without message ids send one where a message begins or ends, if they send one at all.
                 self.open_row = None;
-                return;
+                return false;
             }
             None => match open.filter(|open| open.voice == voice && open.speaker == speaker) {
                 Some(open) => (open.row_id.clone(), true),
@@ -38,13 +39,14 @@ impl StateFold {
             },
         };
         if continues && text.is_empty() {
-            return;
+            return true;
         }
         if !continues {
             self.open_row = Some(OpenRow { voice, row_id: row_id.clone(), speaker });
         }
         step.touch(row_id, Action::Text);
         self.indicate(Some(voice), step);
+        continues
     }
 
     /// Takes the daemon's own line of a prompt, and drops an agent's echo of it; whether `data` was one of these.

@@ -14,6 +14,8 @@ pub enum Applied {
         changes: Vec<RowChange>,
         /// The keys of the reduced state that it changed, in their order.
         state: Vec<StateKey>,
+        /// See [`Step::is_quiet`](crate::Step::is_quiet).
+        is_quiet: bool,
     },
 }
 
@@ -28,6 +30,8 @@ pub struct RowChange {
     pub born: bool,
     /// The line that touched it before; 0 if it was born here.
     pub prev: Cursor,
+    /// Which of that line's touches was this row's, from 0.
+    pub prev_place: u32,
     /// What the line appended, where it did nothing but lengthen text.
     pub growth: Option<TextGrowth>,
 }
@@ -67,7 +71,7 @@ impl Projection {
         let mut deltas = Vec::with_capacity(places.len());
         for place in places {
             let entry = &self.rows[place];
-            if let Some(row) = &entry.row {
+            if let Some(row) = &entry.growing.row {
                 deltas.push(delta(place, entry, row));
                 times.extend(entry.times());
             }

@@ -38,7 +38,7 @@ impl Projection {
         let newest = self.touched.iter().rev().take(LOOKED_AT_MAX);
         let ends = newest.filter_map(|(_, place)| {
             let entry = &self.rows[*place];
-            Some(End { place: *place, bytes: entry.text()?.len(), utf16: entry.text_utf16 })
+            Some(End { place: *place, bytes: entry.text()?.len(), utf16: entry.growing.text_utf16() })
         });
         Standing { cursor: self.cursor(), ends: ends.take(ENDS_MAX).collect() }
     }
@@ -69,7 +69,7 @@ impl Projection {
     pub fn tail(&self, n: usize) -> (Vec<TranscriptRow>, Times, bool) {
         let first = self.rows.len().saturating_sub(n);
         let entries = &self.rows[first..];
-        let rows = entries.iter().filter_map(|entry| entry.row.clone()).collect();
+        let rows = entries.iter().filter_map(|entry| entry.growing.row.clone()).collect();
         (rows, entries.iter().filter_map(Entry::times).collect(), first > 0)
     }
 }
@@ -77,6 +77,6 @@ impl Projection {
 impl Entry {
     /// The text that lines may lengthen.
     fn text(&self) -> Option<&str> {
-        self.row.as_ref().and_then(row_text)
+        self.growing.row.as_ref().and_then(row_text)
     }
 }

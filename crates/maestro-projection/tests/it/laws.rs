@@ -35,7 +35,9 @@ proptest! {
         for (cursor, line) in (1..).zip(&lines[..at]) {
             fold.apply(cursor, &Line::parse(line));
         }
-        let mut resumed = serde_json::from_str::<StateFold>(&serde_json::to_string(&fold).unwrap()).unwrap();
+        let stored = fold.checkpoint();
+        let mut resumed = StateFold::resume(&stored, |_| Err(())).unwrap().unwrap();
+        prop_assert_eq!(&resumed, &fold);
         for (cursor, line) in (at as Cursor + 1..).zip(&lines[at..]) {
             let line = Line::parse(line);
             prop_assert_eq!(resumed.apply(cursor, &line), fold.apply(cursor, &line));
@@ -165,6 +167,20 @@ proptest! {
             let named = if let Applied::Line { state, .. } = applied { state } else { Vec::new() };
             prop_assert_eq!(named, changed);
             before = after;
+        }
+    }
+
+    #[test]
+    fn a_quiet_line_leaves_the_fold_as_it_is(lines in lines::log()) {
+        let mut fold = StateFold::new();
+        for (cursor, line) in (1..).zip(&lines) {
+            let mut passed = fold.clone();
+            let line = Line::parse(line);
+            if fold.apply(cursor, &line).is_quiet {
+                // A line that changes nothing at all brings the cursor along.
+                passed.apply(cursor, &Line::parse(br#"{"maestroEvent":"later"}"#));
+                prop_assert_eq!(&passed, &fold);
+            }
         }
     }
 

@@ -14,5 +14,6 @@ mod settings;
 mod sockets;
 mod stage;
 mod storage;
+mod storms;
 mod turns;
 mod usage;
