@@ -15,8 +15,8 @@ use std::{convert::Infallible, sync::Arc};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Replays that may fold a log at the same time. Each folds a whole log on a thread of its own; more than this would
-/// take the machine away from the agents.
+/// Pages of history that may be made at the same time, each on a thread of its own. More than this would take the machine
+/// away from the agents, and a page needs a few times 4 MiB while it is made.
 const FOLDS_MAX: usize = 4;
 
 /// Handed to the handlers piece by piece.
