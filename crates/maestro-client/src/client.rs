@@ -4,7 +4,7 @@ use crate::{
 };
 use http::{HeaderValue, Method};
 use maestro_protocol::{
-    AgentList, ApprovalAnswer, CreateSession, Decision, Nonce, PromptBody, RenameSession, ReplayPage,
+    AgentList, ApprovalAnswer, CreateSession, Decision, Deltas, Nonce, PromptBody, RenameSession, ReplayPage,
     ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, SetConfig, SetMode, SetModel, WatchQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -169,7 +169,11 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ClientError> {
 fn replay_query(query: ReplayQuery) -> String {
     let named = [("since", query.since), ("before", query.before), ("limit", query.limit)];
     let given = named.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
-    let joined = given.collect::<Vec<_>>().join("&");
+    let deltas = query.deltas.map(|deltas| match deltas {
+        Deltas::Plain => "deltas=plain".into(),
+        Deltas::Text => "deltas=text".into(),
+    });
+    let joined = given.chain(deltas).collect::<Vec<_>>().join("&");
     if joined.is_empty() { joined } else { format!("?{joined}") }
 }
 
@@ -187,12 +191,14 @@ mod tests {
     #[test]
     fn a_replay_query_names_only_what_is_given() {
         let check = |since, before, limit, expect: &str| {
-            assert_eq!(replay_query(ReplayQuery { since, before, limit }), expect);
+            assert_eq!(replay_query(ReplayQuery { since, before, limit, deltas: None }), expect);
         };
         check(None, None, None, "");
         check(Some(0), None, None, "?since=0");
         check(None, Some(7), Some(50), "?before=7&limit=50");
         check(Some(3), None, Some(1), "?since=3&limit=1");
+        let text = ReplayQuery { since: Some(3), deltas: Some(Deltas::Text), ..ReplayQuery::default() };
+        assert_eq!(replay_query(text), "?since=3&deltas=text");
     }
 
     #[test]

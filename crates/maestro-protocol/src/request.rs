@@ -149,6 +149,10 @@ pub struct ReplayQuery {
     /// Events wanted: 100 unless given, clamped to 1-500. A page ends early at 4 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// The form of the events' deltas: `plain`, the default, or `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", param(inline))]
+    pub deltas: Option<Deltas>,
 }
 
 /// How deltas tell that a text became longer (CONTRACT §6.5).

@@ -58,7 +58,7 @@ async fn every_request_has_its_method_path_body_and_client_name() {
     client.answer(live, nonce, Decision::Option("x".into())).await.expect("answered");
     client.answer(live, nonce, Decision::AllowForSession).await.expect("answered");
     client
-        .replay(live, ReplayQuery { since: Some(3), before: None, limit: Some(2) })
+        .replay(live, ReplayQuery { since: Some(3), limit: Some(2), ..ReplayQuery::default() })
         .await
         .expect("replayed");
     client.restart(live).await.expect("restarted");

@@ -116,17 +116,19 @@ pub(super) fn prompt(body: PromptBody) -> Result<Vec<Value>, ApiError> {
 pub(super) fn replay(query: &str) -> Result<ReplayQuery, ApiError> {
     let mut wanted = ReplayQuery::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-        let place = match key.as_ref() {
-            "since" => &mut wanted.since,
-            "before" => &mut wanted.before,
-            "limit" => &mut wanted.limit,
+        let is_again = match key.as_ref() {
+            "since" => wanted.since.replace(number(&key, &value)?).is_some(),
+            "before" => wanted.before.replace(number(&key, &value)?).is_some(),
+            "limit" => wanted.limit.replace(number(&key, &value)?).is_some(),
+            "deltas" => wanted.deltas.replace(deltas(&value)?).is_some(),
             other => {
-                let detail =
-                    format!("`{other}` is no parameter of replay: there are `since`, `before` and `limit`");
+                let detail = format!(
+                    "`{other}` is no parameter of replay: there are `since`, `before`, `limit` and `deltas`"
+                );
                 return Err(ApiError::invalid(other, detail));
             }
         };
-        if place.replace(number(&key, &value)?).is_some() {
+        if is_again {
             return Err(ApiError::invalid(key.as_ref(), format!("`{key}` is given twice")));
         }
     }

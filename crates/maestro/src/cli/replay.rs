@@ -22,7 +22,7 @@ pub(super) struct Args {
 pub(super) async fn cmd_replay(context: &Context, args: &Args) -> CommandResult {
     let client = context.client().await?;
     let session = args.id.resolve(&client).await?;
-    let query = ReplayQuery { since: args.since, before: args.before, limit: args.limit };
+    let query = ReplayQuery { since: args.since, before: args.before, limit: args.limit, deltas: None };
     let page = client.replay(session.id, query).await?;
     if context.json {
         print_json(&page)?;

@@ -179,6 +179,8 @@ async fn replaying() {
         "since=99999999999999999999",
         "since=1&since=2",
         "after=1",
+        "deltas=none",
+        "deltas=text&deltas=text",
         "%ff=1",
     ];
     for query in queries {
@@ -186,7 +188,7 @@ async fn replaying() {
         refusals.note(query, &answer);
     }
     insta::assert_json_snapshot!(refusals.seen);
-    for query in ["", "since=0", "before=5&limit=0", "limit=501"] {
+    for query in ["", "deltas=text", "since=0", "before=5&limit=0", "limit=501"] {
         let answer = api.send(Method::GET, &format!("{path}?{query}"), "").await;
         assert_eq!(answer.refusal(), "409 not_structured", "{query}: it was read");
     }

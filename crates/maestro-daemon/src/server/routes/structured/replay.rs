@@ -12,7 +12,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
 use http::{HeaderValue, header};
 use maestro_projection::{DeltaForm, Page, Window};
-use maestro_protocol::{ReplayPage, ReplayQuery, SessionId};
+use maestro_protocol::{Deltas, ReplayPage, ReplayQuery, SessionId};
 use std::sync::Arc;
 
 /// Events on a page, unless the query says otherwise.
@@ -58,22 +58,29 @@ fn window(query: ReplayQuery) -> Window {
         Some(before) => Page::Before(before),
         None => Page::Since(query.since.unwrap_or_default()),
     };
-    Window { page, limit: query.limit.unwrap_or(LIMIT), form: DeltaForm::Plain }
+    let form = match query.deltas.unwrap_or_default() {
+        Deltas::Plain => DeltaForm::Plain,
+        Deltas::Text => DeltaForm::Text,
+    };
+    Window { page, limit: query.limit.unwrap_or(LIMIT), form }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{LIMIT, window};
     use maestro_projection::{DeltaForm, Page, Window};
-    use maestro_protocol::ReplayQuery;
+    use maestro_protocol::{Deltas, ReplayQuery};
 
     #[test]
     fn a_query_names_one_window() {
-        let check = |query: ReplayQuery, page: Page, limit: u64| {
-            assert_eq!(window(query), Window { page, limit, form: DeltaForm::Plain });
+        let check = |query: ReplayQuery, page: Page, limit: u64, form: DeltaForm| {
+            assert_eq!(window(query), Window { page, limit, form });
         };
-        check(ReplayQuery::default(), Page::Since(0), LIMIT);
-        check(ReplayQuery { since: Some(3), ..ReplayQuery::default() }, Page::Since(3), LIMIT);
-        check(ReplayQuery { before: Some(3), limit: Some(7), since: None }, Page::Before(3), 7);
+        let query = ReplayQuery::default();
+        check(query, Page::Since(0), LIMIT, DeltaForm::Plain);
+        check(ReplayQuery { since: Some(3), ..query }, Page::Since(3), LIMIT, DeltaForm::Plain);
+        check(ReplayQuery { before: Some(3), limit: Some(7), ..query }, Page::Before(3), 7, DeltaForm::Plain);
+        check(ReplayQuery { deltas: Some(Deltas::Plain), ..query }, Page::Since(0), LIMIT, DeltaForm::Plain);
+        check(ReplayQuery { deltas: Some(Deltas::Text), ..query }, Page::Since(0), LIMIT, DeltaForm::Text);
     }
 }
