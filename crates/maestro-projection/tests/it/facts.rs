@@ -154,7 +154,12 @@ impl Counter {
                 self.asked.push((proc, rpc["id"].clone(), session.clone(), facts.approvals.len() - 1));
                 if let Some(id) = params["toolCall"]["toolCallId"].as_str() {
                     let tool = facts.tools.entry(id.into()).or_default();
-                    tool.mention(&params["toolCall"], true);
+                    let mut call = params["toolCall"].clone();
+                    // A request asks about a call that runs; it does not set it back.
+                    if tool.status.as_deref() == Some("in_progress") && call["status"] == "pending" {
+                        call["status"] = Value::Null;
+                    }
+                    tool.mention(&call, true);
                 }
             }
             Some("$/cancel_request") => self.settle_asked(proc, &params["requestId"], "cancelled"),
@@ -267,12 +272,8 @@ impl Counter {
 impl Tool {
     fn mention(&mut self, call: &Value, opens: bool) {
         self.title = call["title"].as_str().map(str::to_owned).or(self.title.take());
-        let mut status = call["status"].as_str();
+        let status = call["status"].as_str();
         self.settled &= status.is_none() && !opens;
-        if opens && status == Some("pending") && self.status.as_deref() == Some("in_progress") {
-            // A request asks about a call that runs; it does not set it back.
-            status = None;
-        }
         self.status = status.map(str::to_owned).or(self.status.take());
     }
 }
