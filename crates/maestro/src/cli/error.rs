@@ -97,6 +97,17 @@ impl CommandError {
         }
     }
 
+    /// What happened and why, on one line.
+    pub(super) fn sentence(&self) -> String {
+        let mut words = self.message.clone();
+        let mut cause: Option<&dyn Error> = self.source.as_deref();
+        while let Some(error) = cause {
+            words = format!("{words}: {error}");
+            cause = error.source();
+        }
+        words
+    }
+
     /// `error:`, its causes, and a `hint:` for each thing to do.
     fn text(&self) -> String {
         let mut lines = vec![format!("error: {}", clean_line(&self.message))];

@@ -126,7 +126,8 @@ pub(super) fn answer(prompt: &str, opening: Opening) -> Vec<Step> {
     if parts.is_empty() {
         steps.extend(say(&format!("Send me one of these words to see what it looks like:\n\n{}", list())));
     } else if opening == Opening::First {
-        steps.extend(say(&format!("\n\nI know these words:\n\n{}", list())));
+        steps.push(Step::Message);
+        steps.extend(say(&format!("I know these words:\n\n{}", list())));
     }
     steps
 }

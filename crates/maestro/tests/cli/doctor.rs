@@ -65,6 +65,20 @@ fn a_daemon_is_compared_with_this_command_and_this_shell() {
 }
 
 #[test]
+fn a_configuration_that_no_daemon_would_take_is_told() {
+    let home = Home::without_daemon();
+    for (text, words) in
+        [("[agents\n", "unclosed table"), ("[agents.new]\nargs = []\n", "no built-in agent has this key")]
+    {
+        home.configure(text);
+        let (code, found) = report(&home, &[]);
+        let (level, told, _) = finding(&found, "config.toml");
+        assert_eq!((code, level.as_str()), (1, "wrong"), "{found:#}");
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+#[test]
 fn what_a_session_left_behind_is_found() {
     let home = Home::with_daemon();
     home.run(&["run", "hello", "--agent", "demo"]).check(0, "", "");

@@ -22,8 +22,10 @@ struct Seen<'a> {
 }
 
 pub(super) async fn look(context: &Context, client: Option<&Client>) -> Vec<Finding> {
-    // A table that cannot be read is a finding of the directory's.
-    let Ok(table) = serve::agent_table(context) else { return Vec::new() };
+    let table = match serve::agent_table(context) {
+        Ok(table) => table,
+        Err(error) => return vec![Finding::wrong("config.toml", error.sentence()).mend("correct it")],
+    };
     let mut findings = Vec::new();
     let listed = match client {
         Some(client) => match client.agents().await {

@@ -15,7 +15,7 @@ const FREE_BYTES_LOW: u64 = 1 << 30;
 
 pub(super) fn look(settings: &Settings) -> Vec<Finding> {
     let path = &settings.data_path;
-    let mut findings = match fs::symlink_metadata(path).and_then(|_| fs::metadata(path)) {
+    match fs::symlink_metadata(path).and_then(|_| fs::metadata(path)) {
         Ok(metadata) => vec![rights(path, &metadata), space(path)],
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             vec![Finding::note(
@@ -24,12 +24,7 @@ pub(super) fn look(settings: &Settings) -> Vec<Finding> {
             )]
         }
         Err(error) => vec![elsewhere(Finding::wrong(SUBJECT, format!("{}: {error}", path.display())))],
-    };
-    if let Err(error) = settings.config_file() {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        findings.push(Finding::wrong("config.toml", format!("{error}{cause}")).mend("correct it"));
     }
-    findings
 }
 
 fn elsewhere(finding: Finding) -> Finding {
@@ -98,8 +93,6 @@ mod tests {
         check(Level::Ok, "(mode 0700)", "");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).expect("set");
         check(Level::Wrong, "others may write", "chmod go-w");
-        fs::write(path.join("config.toml"), "[agents\n").expect("written");
-        check(Level::Wrong, "config.toml", "correct it");
     }
 
     #[test]

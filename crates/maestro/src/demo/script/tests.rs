@@ -70,6 +70,18 @@ fn the_first_answer_says_what_it_is_and_every_word() {
 }
 
 #[test]
+fn no_message_has_two_empty_lines_in_a_row() {
+    let prompts = WORDS.iter().map(|word| word.word).chain(["hello"]);
+    for steps in
+        prompts.flat_map(|prompt| [Opening::First, Opening::Later].map(|opening| answer(prompt, opening)))
+    {
+        for message in steps.split(|step| *step == Step::Message) {
+            assert!(!text(message).contains("\n\n\n"), "{:?}", text(message));
+        }
+    }
+}
+
+#[test]
 fn later_answers_tell_the_words_only_when_asked_for_none() {
     assert!(!text(&answer("think", Opening::Later)).contains("**plan**"));
     assert!(text(&answer("hm", Opening::Later)).contains("**plan**"));
