@@ -5,7 +5,8 @@ mod server;
 use maestro_client::{Client, ClientError, LiveFrame, StructuredEvent, StructuredStream, UnreadableAnswer};
 use maestro_protocol::{
     ConfigValue, CreateSession, Decision, Deltas, EndReason, Frame, Nonce, ProblemCode, PromptBody,
-    ReducedState, ReplayQuery, SessionId, SetConfig, SetMode, SetModel, Status, TextFrame, View, WatchQuery,
+    ReducedState, ReplayQuery, RowId, SessionId, SetConfig, SetMode, SetModel, Status, TextFrame, View,
+    WatchQuery,
 };
 use serde_json::json;
 use server::{DEAD, GARBAGE, LIVE, Server};
@@ -61,6 +62,9 @@ async fn every_request_has_its_method_path_body_and_client_name() {
         .replay(live, ReplayQuery { since: Some(3), limit: Some(2), ..ReplayQuery::default() })
         .await
         .expect("replayed");
+    let row = RowId::tool("a/b c");
+    let hunks = client.hunks(live, &row).await.expect("hunks");
+    assert_eq!((hunks.row_id, hunks.cursor), (row, 4));
     client.restart(live).await.expect("restarted");
     client.kill(live).await.expect("killed");
     assert_eq!(client.agents().await.expect("agents").agents.len(), 1);
@@ -79,6 +83,7 @@ async fn every_request_has_its_method_path_body_and_client_name() {
         [format!("POST /api/sessions/{LIVE}/structured/approvals/{LIVE}"), {"decision": {"option": "x"}}],
         [format!("POST /api/sessions/{LIVE}/structured/approvals/{LIVE}"), {"decision": "AllowForSession"}],
         [format!("GET /api/sessions/{LIVE}/structured/replay?since=3&limit=2"), null],
+        [format!("GET /api/sessions/{LIVE}/structured/rows/tool%3Aa%2Fb%20c/hunks"), null],
         [format!("POST /api/sessions/{LIVE}/restart"), null],
         [format!("DELETE /api/sessions/{LIVE}"), null],
         ["GET /api/agents", null],

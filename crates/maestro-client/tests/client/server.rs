@@ -100,6 +100,7 @@ fn router(record: Arc<Record>) -> Router {
             "/api/sessions/{id}/structured/replay",
             get(|| async { Json(json!({"events": [], "next": null, "prev": null})) }),
         )
+        .route("/api/sessions/{id}/structured/rows/{row}/hunks", get(hunks))
         .route("/api/agents", get(agents))
         .layer(middleware::from_fn_with_state(record.clone(), write_down))
         .route("/api/structured/{id}", any(socket))
@@ -158,6 +159,10 @@ fn not_structured() -> Response {
         "request_id": "r",
     });
     (StatusCode::CONFLICT, Json(problem)).into_response()
+}
+
+async fn hunks(Path((_, row)): Path<(String, String)>) -> Json<Value> {
+    Json(json!({"row_id": row, "cursor": 4, "diffs": []}))
 }
 
 async fn agents() -> Json<Value> {

@@ -4,7 +4,7 @@ use super::{Overlay, Wire};
 use crate::session::handle::{Frames, Held, View};
 use bytes::Bytes;
 use maestro_projection::{DeltaForm, Projection};
-use maestro_protocol::{Frame, Nonce, PendingApproval, RowId, TextFrame, TranscriptDelta};
+use maestro_protocol::{Frame, Nonce, PendingApproval, RowId, TextFrame, TranscriptDelta, TurnState};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -98,6 +98,16 @@ fn a_text_frame_names_the_keys_of_the_state_that_changed() {
     told.says("m", "c");
     assert_eq!(told.text(&fourth).0["state"], json!({"pending_approval": null}));
     assert_eq!(told.text(&third).0["state"], json!({"pending_approval": null}));
+
+    // A turn that is ahead of the log, until the log is there.
+    let fifth = told.snapshot(None).held;
+    told.overlay.turn = Some(TurnState { turn_id: Some("turn:9".into()), ..TurnState::default() });
+    told.says("m", "d");
+    let (frame, sixth) = told.text(&fifth);
+    assert_eq!(frame["state"]["turn"]["turn_id"], "turn:9");
+    told.overlay.turn = None;
+    told.says("m", "e");
+    assert_eq!(told.text(&sixth).0["state"]["turn"]["turn_id"], Value::Null);
 }
 
 #[test]
