@@ -112,12 +112,19 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Tells those who have waited for long enough.
+    /// Tells those who have waited for long enough. While the log waits for space, the answer may be here unheard.
     pub(super) fn on_settings_over(&mut self) {
-        let now = Instant::now();
+        let (now, stalled) = (Instant::now(), self.is_stalled());
         for asked in self.settings.open.values_mut() {
             if let Some((reply, _)) = asked.waits.take_if(|(_, until)| *until <= now) {
-                answer(reply, Err(SettingRefused::NoAnswer { wish: asked.wish.clone() }.into()));
+                answer(
+                    reply,
+                    Err(if stalled {
+                        SessionError::LogUnwritable
+                    } else {
+                        SettingRefused::NoAnswer { wish: asked.wish.clone() }.into()
+                    }),
+                );
             }
         }
     }

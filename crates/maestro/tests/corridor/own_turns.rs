@@ -6,8 +6,11 @@ use maestro_testkit::{DaemonBuilder, Script, Steps, TestDaemon, wait_until};
 use serde_json::{Value, json};
 use std::{error::Error, path::Path};
 
-/// A silence that a test can wait for.
-const QUIET_MS: i64 = 600;
+/// A silence that a test can wait for, and that no agent keeps on a busy machine while it has something to say.
+const QUIET_MS: u32 = 2_000;
+
+/// How soon after a cancel nothing opens a turn (CONTRACT §8.6).
+const HUSH_MS: i64 = 250;
 
 /// An agent that starts turns by itself and marks no end.
 fn unmarked(script: Script) -> DaemonBuilder {
@@ -117,7 +120,7 @@ async fn silence_with_a_call_open_ends_nothing() -> Outcome {
     let place = tempfile::tempdir()?;
     let go = place.path().join("go");
     let script = later(&go, |steps| {
-        let working = steps.tool_call("t2", "make").wait(3 * u64::try_from(QUIET_MS).unwrap_or(0));
+        let working = steps.tool_call("t2", "make").wait(2 * u64::from(QUIET_MS));
         working.tool_status("t2", "completed")
     });
     let mut stage = Stage::with(unmarked(script)).await?;
@@ -136,8 +139,7 @@ async fn silence_while_a_person_is_asked_ends_nothing() -> Outcome {
     let place = tempfile::tempdir()?;
     let go = place.path().join("go");
     let script = later(&go, |steps| {
-        let asked =
-            steps.permission(1, "t2", "ls").wait(3 * u64::try_from(QUIET_MS).unwrap_or(0)).note("waited");
+        let asked = steps.permission(1, "t2", "ls").wait(2 * u64::from(QUIET_MS)).note("waited");
         asked.await_answer(1).tool_status("t2", "completed")
     });
     let mut stage = Stage::with(unmarked(script)).await?;
@@ -156,38 +158,31 @@ async fn a_cancel_ends_the_agents_own_turn_at_once_and_nothing_dies_of_it() -> O
     let place = tempfile::tempdir()?;
     let go = place.path().join("go");
     let script = later(&go, |steps| {
-        let asked =
-            steps.tool_call("t2", "touch").permission(1, "t2", "touch x").expect("session/cancel", "c");
-        // What crossed the cancel: the agent was not told yet.
-        let crossed = asked.chunk_of("m2", "the rest of it").permission(2, "t3", "rm x");
-        crossed.await_answer(1).await_answer(2)
+        let asked = steps.tool_call("t2", "touch").permission(1, "t2", "touch x").permission(2, "t3", "rm x");
+        asked.note("asked").expect("session/cancel", "c").await_answer(1).await_answer(2)
     });
-    // An agent whose cancelled work nobody could wait for: a prompt is not answered within the grace.
+    // A prompt that takes longer than the grace of a cancelled one: nobody waits for an answer to the agent's own work.
     let script = script.on_prompt(|turn| turn.wait(1_000).chunk_of("m3", "hello again").end_turn());
     let mut stage = Stage::with(unmarked(script)).await?;
     stage.turn("go").await?;
     std::fs::write(&go, "")?;
     let nonce = stage.asked().await?;
+    stage.record().wait_for_note(LIMIT, "asked")?;
     stage.door.cancel(&stage.id).await?.expect(202);
     assert_eq!(stage.watch.turn_end(LIMIT).await?, "cancelled");
     assert_eq!(stage.watch.state.pending_approval, None);
     stage.decide(&nonce, json!("AllowOnce"), 204).await?;
     assert_eq!(stage.turn("now").await?, "end_turn");
     let told = |id: u64| {
-        stage
-            .record()
-            .answers(id)
-            .iter()
-            .map(|answer| answer["result"]["outcome"]["outcome"].clone())
-            .collect::<Vec<_>>()
+        let answers = stage.record().answers(id).into_iter();
+        answers.map(|answer| answer["result"]["outcome"]["outcome"].clone()).collect::<Vec<_>>()
     };
     assert_eq!((told(1), told(2)), (vec![json!("cancelled")], vec![json!("cancelled")]));
     assert_eq!(stage.record().calls("session/cancel").len(), 1);
-    assert!(stage.watch.text("agent").contains("the rest of it"), "what comes late is kept");
     let own = ["agent started", "agent ended cancelled"];
     assert_eq!(stage.turn_lines()?, [&with_persons(&own)[..], &with_persons(&[])[..]].concat());
     let outcomes: Vec<_> = stage.outcomes().into_iter().map(|outcome| outcome["because"].clone()).collect();
-    assert_eq!(outcomes, ["turn_cancelled"], "what crossed the cancel has no row");
+    assert_eq!(outcomes, ["turn_cancelled"], "what only waited has no row");
     assert_eq!(
         stage.watch.row("tool:t2").ok_or("no row")?.data["_meta"]["maestro"]["settled"],
         "interrupted"
@@ -196,12 +191,39 @@ async fn a_cancel_ends_the_agents_own_turn_at_once_and_nothing_dies_of_it() -> O
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_ignores_the_cancel_of_its_own_turn_has_another_after_the_hush() -> Outcome {
+    let place = tempfile::tempdir()?;
+    let go = place.path().join("go");
+    let script = later(&go, |steps| steps.repeat(None, |steps| steps.chunk_of("m2", ".").wait(20)));
+    let mut stage = Stage::with(unmarked(script)).await?;
+    stage.turn("go").await?;
+    std::fs::write(&go, "")?;
+    stage.own_turn().await?;
+    stage.door.cancel(&stage.id).await?.expect(202);
+    assert_eq!(stage.watch.turn_end(LIMIT).await?, "cancelled");
+    stage.own_turn().await?;
+    let ended = stage.watch.state.turn.last_end.as_ref().ok_or("no end")?.at;
+    let started = stage.watch.state.turn.started_at.ok_or("no start")?;
+    let hush = started.as_millisecond() - ended.as_millisecond();
+    // Both are read from a clock of whole milliseconds.
+    assert!(hush >= HUSH_MS - 1, "the next turn opened after {hush} ms");
+    assert_eq!(stage.door.session(&stage.id).await?.end_reason, None);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_follows_a_cancelled_answer_or_belongs_to_a_known_call_opens_no_turn() -> Outcome {
     let script = opened()
         .on_prompt(|turn| {
-            let stopped =
-                turn.tool_call("t1", "make").chunk_of("m1", "working").await_cancel().stop("cancelled");
-            stopped.chunk_of("m1", " no more")
+            // The answer and what follows it come as one.
+            let last = concat!(
+                r#"{"jsonrpc":"2.0","id":{{id:prompt}},"result":{"stopReason":"cancelled"}}"#,
+                "\n",
+                r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"acp-1","update":{"#,
+                r#""sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":" no more"}}}}"#,
+                "\n"
+            );
+            turn.tool_call("t1", "make").chunk_of("m1", "working").await_cancel().raw(last)
         })
         .on_prompt(|turn| {
             let over = turn.tool_call("t2", "make").end_turn();
