@@ -28,6 +28,12 @@ pub(crate) const PYTHON: Need = Need {
     what_for: "to run the scripted model server of the tests",
 };
 
+pub(crate) const STRACE: Need = Need {
+    program: "strace",
+    packages: &["strace"],
+    what_for: "to make system calls of a daemon under test fail; without it those tests pass by themselves",
+};
+
 impl Need {
     /// The command that installs it.
     pub(crate) fn mend(&self) -> String {

@@ -126,6 +126,9 @@ impl Stage {
             },
             Self::Tests => {
                 installer.ensure(&need::GIT)?;
+                if let Err(error) = installer.ensure(&need::STRACE) {
+                    say(format_args!("{error:#}"))?;
+                }
                 count(&mut tests_command()?)
             }
             Self::Faults => count(&mut Faults::of(faults::ROUNDS_IN_SUITE).command()),

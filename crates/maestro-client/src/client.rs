@@ -4,8 +4,9 @@ use crate::{
 };
 use http::{HeaderValue, Method};
 use maestro_protocol::{
-    AgentList, ApprovalAnswer, CreateSession, Decision, Deltas, Nonce, PromptBody, RenameSession, ReplayPage,
-    ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, SetConfig, SetMode, SetModel, WatchQuery,
+    AgentList, ApprovalAnswer, CreateSession, Decision, Deltas, Health, Nonce, PromptBody, RenameSession,
+    ReplayPage, ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, SetConfig, SetMode, SetModel,
+    WatchQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::Path;
@@ -117,6 +118,11 @@ impl Client {
     /// `GET /api/agents`.
     pub async fn agents(&self) -> Result<AgentList, ClientError> {
         self.get("/api/agents").await
+    }
+
+    /// `GET /api/health`: how the daemon is, and what is wrong.
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        self.get("/api/health").await
     }
 
     /// `WS /api/structured/{id}`: the live frames of a session in the form that `query` names, over reconnects.

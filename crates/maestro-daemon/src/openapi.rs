@@ -18,6 +18,7 @@ use utoipa::OpenApi;
         (name = "sessions", description = "Which sessions there are, and their lives."),
         (name = "structured", description = "Prompts, approvals, history, and the socket of a session."),
         (name = "agents", description = "The agents that a session can have."),
+        (name = "health", description = "How the daemon is."),
         (name = "usage", description = "What the agents have used."),
         (name = "openapi", description = "This document.")
     ),

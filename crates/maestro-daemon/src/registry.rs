@@ -2,6 +2,7 @@
 
 mod actor;
 mod creation;
+mod health;
 mod recovery;
 mod usage;
 
@@ -14,6 +15,7 @@ use std::fmt;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use actor::start;
+pub(crate) use health::DaemonFacts;
 
 /// Requests that may wait for the registry. It answers from memory, so only a stuck disk at a creation fills this;
 /// callers then wait.
@@ -50,6 +52,11 @@ enum Request {
         scope: AccountScope,
         id: SessionId,
         reply: oneshot::Sender<Option<SessionHandle>>,
+    },
+    /// How each session of the account is.
+    Standings {
+        scope: AccountScope,
+        reply: oneshot::Sender<Vec<health::SessionStanding>>,
     },
     /// What each session of the account spent.
     Ledgers {

@@ -3,7 +3,7 @@
 use crate::{
     agents::Agents,
     clock::Sources,
-    registry::{self, Registry},
+    registry::{self, DaemonFacts, Registry},
     server,
     session::{StoredSession, Surroundings},
 };
@@ -20,8 +20,12 @@ use std::{
     collections::BTreeSet,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::{JoinError, JoinHandle},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// What a daemon is started with.
@@ -91,6 +95,13 @@ pub enum ServeError {
         #[source]
         source: server::BindError,
     },
+    /// The server ended by itself, or badly. All sessions were shut down.
+    #[error("the server of the API ended; all sessions were shut down")]
+    Server {
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// `run/daemon.json` could not be written, or signals not be listened to.
     #[error("{step} failed")]
     Step {
@@ -108,6 +119,9 @@ impl ServeError {
         matches!(self, Self::Locked { source: LockError::Held { .. } })
     }
 }
+
+/// How the server ended.
+type ServerResult = Result<(), server::ServerError>;
 
 /// `run/daemon.json`: for people and scripts that look for the daemon.
 #[derive(Serialize)]
@@ -140,7 +154,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
 
     let logs =
         LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
-    let (stored, marked) = load(&logs)?;
+    let Loaded { stored, marked, unreadable } = load(&logs)?;
     sweep(&stored, lock.directory()).await;
     let socket = data_dir
         .socket_path()
@@ -153,19 +167,22 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
 
     let tasks = TaskTracker::new();
     let agents = Agents::new(config.agents, config.program);
-    let around =
-        Surroundings { sources, agents, logs, directory: lock.directory(), spawner, tasks: tasks.clone() };
+    let daemon = Arc::new(DaemonFacts { started_at, sessions: data_dir.sessions(), unreadable });
+    let directory = lock.directory();
+    let around = Surroundings { sources, agents, logs, directory, spawner, tasks: tasks.clone(), daemon };
     let registry = registry::start(around, stored, &marked);
     let stop = CancellationToken::new();
-    let server = tokio::spawn(server::run(listener, registry.clone(), stop.clone()));
+    let mut server = tokio::spawn(server::run(listener, registry.clone(), stop.clone()));
     tracing::info!("maestro {} serves {}", env!("CARGO_PKG_VERSION"), data_dir.path().display());
     on_ready(&ReadyInfo { socket: socket.clone() });
 
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: shutting down"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: shutting down"),
-    }
-    shut_down(&registry, &stop, server).await;
+    let broken = tokio::select! {
+        _ = terminate.recv() => { tracing::info!("SIGTERM: shutting down"); None }
+        _ = interrupt.recv() => { tracing::info!("SIGINT: shutting down"); None }
+        ended = &mut server => Some(ended),
+    };
+    // Without its server nobody could reach the daemon: it ends as gracefully, and its successor resumes the sessions.
+    let ended = shut_down(&registry, &stop, server, broken).await;
     drop(registry);
     tasks.close();
     tasks.wait().await;
@@ -175,7 +192,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
         }
     }
     tracing::info!("maestro has shut down");
-    Ok(())
+    ended
 }
 
 fn take_data_dir(path: &Path) -> Result<(DataDir, DataLock), ServeError> {
@@ -185,16 +202,26 @@ fn take_data_dir(path: &Path) -> Result<(DataDir, DataLock), ServeError> {
     Ok((data_dir, lock))
 }
 
-/// The sessions as stored, and those that a graceful shutdown marked. One that cannot be read is told and left alone.
-fn load(logs: &LogDir) -> Result<(Vec<StoredSession>, BTreeSet<SessionId>), ServeError> {
+/// What a data directory holds.
+struct Loaded {
+    stored: Vec<StoredSession>,
+    /// Those that a graceful shutdown marked.
+    marked: BTreeSet<SessionId>,
+    /// Those that cannot be read, and why. They are left alone.
+    unreadable: Vec<(SessionId, String)>,
+}
+
+fn load(logs: &LogDir) -> Result<Loaded, ServeError> {
     let sidecars = logs.sidecars::<StoredSession>().map_err(|source| ServeError::Sessions { source })?;
-    for (id, error) in &sidecars.unreadable {
-        let told = crate::report::chain(error);
+    let tell = |(id, error)| {
+        let told = crate::report::chain(&error);
         tracing::error!(session.id = %id, "Session `{id}` is left out, its sidecar cannot be read: {told}");
-    }
-    let marked = logs.marked().map_err(|source| ServeError::Sessions { source })?;
+        (id, told)
+    };
+    let unreadable = sidecars.unreadable.into_iter().map(tell).collect();
+    let marked = logs.marked().map_err(|source| ServeError::Sessions { source })?.into_iter().collect();
     let stored = sidecars.read.into_iter().map(|(_, stored)| stored).collect();
-    Ok((stored, marked.into_iter().collect()))
+    Ok(Loaded { stored, marked, unreadable })
 }
 
 /// Ends what the guards of a killed daemon left behind, if they were killed too.
@@ -225,17 +252,22 @@ fn write_daemon_file(path: &Path, socket: &Path, started_at: Timestamp) -> io::R
     std::fs::rename(&temporary, path)
 }
 
-/// Ends the sessions first, so that their sockets can say why they close, then the server.
+/// Ends the sessions first, so that their sockets can say why they close, then the server, unless it has ended already.
 async fn shut_down(
     registry: &Registry,
     stop: &CancellationToken,
-    server: tokio::task::JoinHandle<Result<(), server::ServerError>>,
-) {
+    server: JoinHandle<ServerResult>,
+    broken: Option<Result<ServerResult, JoinError>>,
+) -> Result<(), ServeError> {
     registry.shut_down().await;
     stop.cancel();
-    match server.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!("The server ended badly: {}", crate::report::chain(&error)),
-        Err(error) => tracing::error!("The server broke off: {error}"),
+    let ended = match broken {
+        Some(ended) => ended,
+        None => server.await,
+    };
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(ServeError::Server { source: Box::new(error) }),
+        Err(error) => Err(ServeError::Server { source: Box::new(error) }),
     }
 }

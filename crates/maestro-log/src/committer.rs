@@ -25,7 +25,7 @@ const QUEUE: usize = 1024;
 ///
 /// After a failed `fdatasync` the kernel may have thrown the data away, so a second one that succeeds proves nothing.
 #[derive(Debug, Clone, Error)]
-#[error("{fault} the event log {}; check the disk, then open the session again", path.display())]
+#[error("{fault} the event log {}; check the disk, then restart the session", path.display())]
 pub struct Poisoned {
     /// What failed first.
     pub(crate) fault: Fault,

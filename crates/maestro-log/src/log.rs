@@ -155,6 +155,12 @@ impl SessionLog {
         self.cursor
     }
 
+    /// From which byte on nobody knows what is on the disk, for a log that takes no more lines: after a failed sync the
+    /// kernel may show what the disk does not have. See [`LogDir::reopen_log`](crate::LogDir::reopen_log).
+    pub fn doubtful_from(&self) -> Option<u64> {
+        self.shared.poisoned().map(|_poisoned| self.shared.synced_len())
+    }
+
     /// Why the log takes no more lines, if it does not.
     pub fn poisoned(&self) -> Option<Poisoned> {
         self.shared.poisoned()
@@ -181,5 +187,7 @@ impl SessionLog {
 
 #[cfg(test)]
 mod faulty;
+#[cfg(test)]
+mod lossy;
 #[cfg(test)]
 mod tests;

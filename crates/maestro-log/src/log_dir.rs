@@ -102,7 +102,19 @@ impl LogDir {
         id: SessionId,
         on_line: impl FnMut(Cursor, &[u8]) -> IndexLine,
     ) -> Result<(SessionLog, OpenReport), OpenLogError> {
-        log::open(self.log_paths(id), self.committer.clone(), on_line)
+        log::open(self.log_paths(id), self.committer.clone(), None, on_line)
+    }
+
+    /// Opens a log that was lost, once its old [`SessionLog`] takes no more lines, as [`Self::open_log`] does. Everything
+    /// from `doubtful_from` on, which is [`SessionLog::doubtful_from`], is written anew first: what can be read of it need
+    /// not be on the disk, and a flush alone would not put it there (CONTRACT §5.4).
+    pub fn reopen_log(
+        &self,
+        id: SessionId,
+        doubtful_from: u64,
+        on_line: impl FnMut(Cursor, &[u8]) -> IndexLine,
+    ) -> Result<(SessionLog, OpenReport), OpenLogError> {
+        log::open(self.log_paths(id), self.committer.clone(), Some(doubtful_from), on_line)
     }
 
     /// Removes everything of a session. The sidecar goes last, so that after a crash the session is still listed and can

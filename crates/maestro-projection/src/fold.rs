@@ -35,6 +35,9 @@ pub struct StateFold {
     turn: TurnState,
     prompt: Option<OpenPrompt>,
     has_prompt: bool,
+    /// Whether nothing came of the first prompt yet.
+    #[serde(default)]
+    is_unheard: bool,
     open_row: Option<OpenRow>,
     unsettled_approvals: Vec<RowId>,
     plan: Kept<Value>,
@@ -180,7 +183,8 @@ impl StateFold {
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
     }
-    /// Whether a person's prompt is in the log.
+    /// Whether a person's prompt is in the log that its agent may have kept. One that ended in an error before anything
+    /// came of it, as without a sign-in, was not.
     pub fn has_prompt(&self) -> bool {
         self.has_prompt
     }
@@ -252,6 +256,7 @@ impl StateFold {
         step.mark(StateKey::Turn, (responding, thinking) != (self.turn.responding, self.turn.thinking));
         self.turn.responding = responding;
         self.turn.thinking = thinking;
+        self.is_unheard = false;
     }
 }
 

@@ -119,7 +119,7 @@ impl Projection {
         self.fold.unsettled_approvals().to_vec()
     }
 
-    /// Whether a person's prompt is in the log (CONTRACT §10.3).
+    /// Whether a person's prompt is in the log that its agent may have kept (CONTRACT §3.3).
     pub fn has_prompt(&self) -> bool {
         self.fold.has_prompt()
     }

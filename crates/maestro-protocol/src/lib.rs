@@ -13,6 +13,7 @@
 
 mod agent;
 mod frame;
+mod health;
 mod hunk;
 mod id;
 pub mod json;
@@ -28,6 +29,7 @@ mod usage;
 
 pub use agent::{AgentInfo, AgentList};
 pub use frame::{Frame, ReplayEvent, ReplayPage, TextFrame};
+pub use health::{DiskSpace, Health, HealthStatus, SessionCounts, Trouble, TroubleKind};
 pub use hunk::{DiffBlock, Hunk, HunkLine, HunkLineKind, Omitted, RowHunks};
 pub use id::{AgentKey, Cursor, InvalidId, Nonce, RowId, SessionId};
 pub use line::{

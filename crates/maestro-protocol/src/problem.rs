@@ -37,6 +37,8 @@ pub enum ProblemCode {
     CannotResume,
     /// 409: the agent refused what was asked of it.
     AgentRefused,
+    /// 409: the session's event log cannot be opened, or takes no more lines after a failure of the disk.
+    LogFailed,
     /// 413: the body is too long.
     BodyTooLarge,
     /// 415: the body is not `application/json`.

@@ -4,17 +4,16 @@ use crate::{
     account::AccountScope,
     registry::{
         CreateError, REQUESTS_MAX, Registry, Request,
-        recovery::{Attempt, Recovery},
+        health::SessionStanding,
+        recovery::{Attempt, Recovery, Then, show_as_left},
         usage::SessionLedger,
     },
-    session::{ActorEnd, Birth, SessionHandle, StoredSession, Surroundings, Wish, spawn_parts},
+    session::{
+        ActorEnd, Birth, SessionHandle, SessionHealth, StoredSession, Surroundings, Wish, spawn_parts,
+    },
 };
-use futures_util::FutureExt as _;
 use maestro_protocol::{EndReason, Session, SessionId, Status};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    panic::AssertUnwindSafe,
-};
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -24,9 +23,19 @@ use tokio::{
 struct Entry {
     stored: StoredSession,
     handle: Option<SessionHandle>,
+    /// What was wrong with it when its last actor left.
+    health: SessionHealth,
 }
 
 impl Entry {
+    fn new(stored: StoredSession) -> Self {
+        Self { stored, handle: None, health: SessionHealth::default() }
+    }
+
+    fn health(&self) -> SessionHealth {
+        self.handle.as_ref().map_or_else(|| self.health.clone(), SessionHandle::health)
+    }
+
     fn session(&self) -> Session {
         self.handle.as_ref().map_or_else(|| self.stored.session.clone(), SessionHandle::session)
     }
@@ -52,7 +61,7 @@ pub(crate) fn start(
     let (requests_tx, mut requests) = mpsc::channel(REQUESTS_MAX);
     let tasks = around.tasks.clone();
     let (stored, recovery) = Recovery::plan(&around, stored, marked);
-    let entries = stored.into_iter().map(|stored| (stored.id(), Entry { stored, handle: None })).collect();
+    let entries = stored.into_iter().map(|stored| (stored.id(), Entry::new(stored))).collect();
     let registry = Registry { requests: requests_tx, around: around.clone() };
     let mut actor = RegistryActor {
         around,
@@ -92,6 +101,7 @@ impl RegistryActor {
                     tell(reply, None);
                 }
             }
+            Request::Standings { scope, reply } => tell(reply, self.standings(&scope)),
             Request::Ledgers { scope, reply } => tell(reply, self.ledgers(&scope)),
             Request::Adopt { stored, reply } => tell(reply, self.adopt(*stored)),
             Request::ShutDown { reply } => {
@@ -103,6 +113,15 @@ impl RegistryActor {
 
     fn entry(&self, scope: &AccountScope, id: SessionId) -> Option<&Entry> {
         self.entries.get(&id).filter(|entry| entry.stored.session.owner == scope.account())
+    }
+
+    fn standings(&self, scope: &AccountScope) -> Vec<SessionStanding> {
+        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let standing = |entry: &Entry| {
+            let (session, health) = (entry.session(), entry.health());
+            SessionStanding { id: session.id, status: session.status, health }
+        };
+        own.map(standing).collect()
     }
 
     fn ledgers(&self, scope: &AccountScope) -> Vec<SessionLedger> {
@@ -142,7 +161,20 @@ impl RegistryActor {
             return None;
         }
         let Some(attempt) = self.recovery.take(id) else { return self.start_actor(id, None) };
-        let handle = self.start_actor(id, attempt.wish)?;
+        self.attempt(attempt)
+    }
+
+    /// Begins a recovery. One that must not be made is a death that says why.
+    fn attempt(&mut self, Attempt { id, then }: Attempt) -> Option<SessionHandle> {
+        let wish = match then {
+            Then::Resume => Some(Wish::Recover),
+            Then::Mend => None,
+            Then::Bury(detail) => {
+                show_as_left(&mut self.entries.get_mut(&id)?.stored.session, &detail);
+                None
+            }
+        };
+        let handle = self.start_actor(id, wish)?;
         self.recovery.watch(handle.clone());
         Some(handle)
     }
@@ -152,13 +184,7 @@ impl RegistryActor {
         let stored = StoredSession { session: entry.session(), ..entry.stored.clone() };
         let (handle, work) = spawn_parts(Birth { around: self.around.clone(), stored, start });
         entry.handle = Some(handle.clone());
-        // A panic is one dead session with its reason, and nothing else.
-        self.actors.spawn(async move {
-            match AssertUnwindSafe(work).catch_unwind().await {
-                Ok(end) => end,
-                Err(_panic) => ActorEnd { id, stored: None },
-            }
-        });
+        self.actors.spawn(work);
         Some(handle)
     }
 
@@ -168,7 +194,7 @@ impl RegistryActor {
         }
         let id = stored.id();
         let session = stored.session.clone();
-        self.entries.insert(id, Entry { stored, handle: None });
+        self.entries.insert(id, Entry::new(stored));
         // One whose agent is missing is dead already.
         if session.status == Status::Starting {
             self.start_actor(id, Some(Wish::First));
@@ -180,6 +206,9 @@ impl RegistryActor {
         // The actors catch their panics and are aborted by nobody.
         let Ok(ActorEnd { id, stored }) = ended else { return };
         let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.health = entry.health();
+        // One that breaks off again on the same log is left alone then.
+        let mends = stored.is_none() && entry.session().end_reason != Some(EndReason::DaemonCrash);
         if let Some(stored) = stored {
             entry.stored = *stored;
         } else {
@@ -199,6 +228,9 @@ impl RegistryActor {
             }
         }
         entry.handle = None;
+        if mends {
+            self.mend(id);
+        }
         let waiting = std::mem::take(&mut self.waiting);
         for (wanted, reply) in waiting {
             if wanted == id {
@@ -209,15 +241,20 @@ impl RegistryActor {
         }
     }
 
+    /// Closes what an actor that broke off left open in the log.
+    fn mend(&mut self, id: SessionId) {
+        if let Some(handle) = self.start_actor(id, None) {
+            self.recovery.watch(handle);
+        }
+    }
+
     /// Begins what may be begun. Not any more during a shutdown: what waits keeps its marker for the next daemon.
     fn recover_some(&mut self) {
         if self.shutting_down {
             return;
         }
-        while let Some(Attempt { id, wish }) = self.recovery.take_next() {
-            if let Some(handle) = self.start_actor(id, wish) {
-                self.recovery.watch(handle);
-            }
+        while let Some(attempt) = self.recovery.take_next() {
+            self.attempt(attempt);
         }
     }
 

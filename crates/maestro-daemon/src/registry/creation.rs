@@ -49,6 +49,7 @@ pub(super) fn new_session(
         mode: wish.mode,
         model: wish.model,
         load_supported: None,
+        doubtful_from: None,
         spawn: None,
         spawned_in: None,
         ledger: None,

@@ -1,8 +1,9 @@
 //! What a start does with the sessions of the daemon before (CONTRACT §10.3, §10.5): those of a graceful shutdown are
 //! resumed, four at a time and newest first; those of a crash are dead, and their logs are closed.
 
-use crate::session::{SessionHandle, StoredSession, Surroundings, Wish};
+use crate::session::{SessionHandle, StoredSession, Surroundings};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use maestro_log::MarkerError;
 use maestro_protocol::{EndReason, Session, SessionId, Status};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,11 +18,22 @@ pub(super) struct Recovery {
 }
 
 /// A session whose actor is to be started now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attempt {
     pub(super) id: SessionId,
-    /// Why its agent is to be started; not at all where only the log is to be closed.
-    pub(super) wish: Option<Wish>,
+    pub(super) then: Then,
+}
+
+/// What its actor is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Start the agent again.
+    Resume,
+    /// Close the log.
+    Mend,
+    /// Nothing more: the marker could not be consumed, and one that may still be there would resume the session a second
+    /// time. The words say so.
+    Bury(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +67,14 @@ fn show_as_starting(session: &mut Session) {
     session.status = Status::Starting;
     session.end_reason = None;
     session.activity_detail = None;
+}
+
+/// Shows a session that a shutdown ended and that is not resumed, with the reason.
+pub(super) fn show_as_left(session: &mut Session, why: &str) {
+    session.status = Status::Dead;
+    session.activity = None;
+    session.end_reason = Some(EndReason::DaemonShutdown);
+    session.activity_detail = Some(why.to_owned());
 }
 
 impl Recovery {
@@ -107,20 +127,30 @@ impl Recovery {
     }
 
     fn begin(&self, id: SessionId, kind: Kind) -> Attempt {
-        if kind == Kind::Mend {
-            return Attempt { id, wish: None };
+        let then = match kind {
+            Kind::Mend => Then::Mend,
+            Kind::Resume => after_marker(self.consume_marker(id)),
+        };
+        if let Then::Bury(detail) = &then {
+            tracing::error!(session.id = %id, "Session `{id}` is not resumed: {detail}");
+            self.keep(id, |session| show_as_left(session, detail));
         }
-        self.consume_marker(id);
-        Attempt { id, wish: Some(Wish::Recover) }
+        Attempt { id, then }
     }
 
     /// Says in the sidecar that the session starts, and only then takes its marker. A daemon that is killed from here on
     /// leaves a session that had crashed; without the order, one that a shutdown ended and that nobody resumes.
-    fn consume_marker(&self, id: SessionId) {
+    fn consume_marker(&self, id: SessionId) -> Result<bool, MarkerError> {
+        self.keep(id, show_as_starting);
+        self.around.logs.take_marker(id)
+    }
+
+    /// Changes what the sidecar says of a session.
+    fn keep(&self, id: SessionId, change: impl FnOnce(&mut Session)) {
         let logs = &self.around.logs;
         let told = match logs.read_sidecar::<StoredSession>(id) {
             Ok(Some(mut stored)) => {
-                show_as_starting(&mut stored.session);
+                change(&mut stored.session);
                 logs.write_sidecar(id, &stored).err()
             }
             Ok(None) => None,
@@ -128,11 +158,7 @@ impl Recovery {
         };
         if let Some(error) = told {
             let told = crate::report::chain(&error);
-            tracing::error!(session.id = %id, "The sidecar of session `{id}` could not say that it starts: {told}");
-        }
-        if let Err(error) = logs.take_marker(id) {
-            let told = crate::report::chain(&error);
-            tracing::error!(session.id = %id, "The marker of session `{id}` could not be consumed: {told}");
+            tracing::error!(session.id = %id, "The sidecar of session `{id}` could not follow its recovery: {told}");
         }
     }
 
@@ -156,9 +182,35 @@ impl Recovery {
     }
 }
 
+/// What follows from consuming a marker. Pure.
+fn after_marker(taken: Result<bool, MarkerError>) -> Then {
+    match taken {
+        Ok(true) => Then::Resume,
+        Ok(false) => Then::Bury("its recovery marker was taken away; restart the session to go on".into()),
+        Err(error) => Then::Bury(format!("{}; restart it to go on", crate::report::chain(&error))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maestro_log::{Committer, LogDir};
+
+    #[test]
+    fn a_session_is_resumed_only_after_its_marker_is_gone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let logs = LogDir::open(dir.path(), &Committer::start().expect("a committer")).expect("a directory");
+        let id = SessionId::from_uuid(uuid::Uuid::nil());
+        logs.write_marker(id).expect("a marker");
+        assert_eq!(after_marker(logs.take_marker(id)), Then::Resume);
+        assert!(matches!(after_marker(logs.take_marker(id)), Then::Bury(_)), "there is none any more");
+        // Something that no removal of a file removes.
+        std::fs::create_dir(dir.path().join(format!("{id}.recover"))).expect("a directory in the way");
+        let Then::Bury(detail) = after_marker(logs.take_marker(id)) else {
+            panic!("it would be resumed again")
+        };
+        assert!(detail.contains("could not be removed"), "{detail}");
+    }
 
     #[test]
     fn only_a_marker_brings_a_session_back() {

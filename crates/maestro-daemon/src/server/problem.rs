@@ -108,7 +108,8 @@ pub(crate) fn status(code: ProblemCode) -> StatusCode {
         | ProblemCode::AlreadyRunning
         | ProblemCode::CwdMissing
         | ProblemCode::CannotResume
-        | ProblemCode::AgentRefused => StatusCode::CONFLICT,
+        | ProblemCode::AgentRefused
+        | ProblemCode::LogFailed => StatusCode::CONFLICT,
         ProblemCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ProblemCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         ProblemCode::Busy => StatusCode::SERVICE_UNAVAILABLE,
@@ -136,6 +137,7 @@ impl From<SessionError> for ApiError {
             SessionError::AgentRefused { .. } => ProblemCode::AgentRefused,
             SessionError::AgentSilent { .. } => ProblemCode::AgentSilent,
             SessionError::LogUnwritable => ProblemCode::LogUnwritable,
+            SessionError::LogFailed { .. } => ProblemCode::LogFailed,
             SessionError::Busy | SessionError::Gone => ProblemCode::Busy,
         };
         Self::new(code, error.to_string())

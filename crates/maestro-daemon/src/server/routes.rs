@@ -1,6 +1,7 @@
 //! The table of routes. Each line mounts one path and writes it into the API's document; there is no other way in.
 
 mod agents;
+mod health;
 mod openapi;
 mod sessions;
 mod structured;
@@ -13,8 +14,9 @@ use super::{
 use axum::Router;
 use maestro_protocol::ProblemCode::{
     self, AgentPeer, AgentRefused, AgentSilent, AlreadyRunning, BodyTooLarge, Busy, CannotResume, CwdMissing,
-    DecisionNotOffered, Internal, InvalidCwd, InvalidRequest, LogUnwritable, MethodNotAllowed, NotFound,
-    NotOffered, NotStructured, Starting, TurnInFlight, UnknownAgent, UnknownPeer, UnsupportedMediaType,
+    DecisionNotOffered, Internal, InvalidCwd, InvalidRequest, LogFailed, LogUnwritable, MethodNotAllowed,
+    NotFound, NotOffered, NotStructured, Starting, TurnInFlight, UnknownAgent, UnknownPeer,
+    UnsupportedMediaType,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::{
@@ -52,24 +54,27 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
         ))
         .routes(can_fail(routes!(sessions::list::list), &[]))
         .routes(can_fail(routes!(sessions::get::get), &[&[NotFound]]))
-        .routes(can_fail(routes!(sessions::rename::rename), &[CHANGE, BODY, &[NotFound, LogUnwritable]]))
+        .routes(can_fail(
+            routes!(sessions::rename::rename),
+            &[CHANGE, BODY, &[NotFound, LogFailed, LogUnwritable]],
+        ))
         .routes(can_fail(routes!(sessions::kill::kill), &[CHANGE, &[NotFound]]))
         .routes(can_fail(
             routes!(sessions::restart::restart),
-            &[CHANGE, BODY, &[NotFound, AlreadyRunning, CwdMissing, CannotResume, LogUnwritable]],
+            &[CHANGE, BODY, &[NotFound, AlreadyRunning, CwdMissing, CannotResume, LogFailed, LogUnwritable]],
         ))
         // The structured side of a session.
         .routes(can_fail(
             routes!(structured::prompt::prompt),
-            &[CHANGE, BODY, &[NotFound, NotStructured, Starting, TurnInFlight, LogUnwritable]],
+            &[CHANGE, BODY, &[NotFound, NotStructured, Starting, TurnInFlight, LogFailed, LogUnwritable]],
         ))
         .routes(can_fail(
             routes!(structured::cancel::cancel),
-            &[CHANGE, BODY, &[NotFound, NotStructured, LogUnwritable]],
+            &[CHANGE, BODY, &[NotFound, NotStructured, LogFailed, LogUnwritable]],
         ))
         .routes(can_fail(
             routes!(structured::decide::decide),
-            &[CHANGE, BODY, &[DecisionNotOffered, NotFound, NotStructured, LogUnwritable]],
+            &[CHANGE, BODY, &[DecisionNotOffered, NotFound, NotStructured, LogFailed, LogUnwritable]],
         ))
         .routes(can_fail(routes!(structured::settings::mode), SETTING))
         .routes(can_fail(routes!(structured::settings::model), SETTING))
@@ -79,6 +84,7 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
         .routes(can_fail(routes!(structured::watch::watch), &[&[InvalidRequest, NotFound, NotStructured]]))
         // What is there.
         .routes(can_fail(routes!(agents::list), &[]))
+        .routes(can_fail(routes!(health::get), &[]))
         .routes(can_fail(routes!(usage::get), &[&[InvalidRequest]]))
         .routes(can_fail(routes!(openapi::get), &[]))
 }

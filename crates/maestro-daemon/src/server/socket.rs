@@ -169,7 +169,7 @@ where
             };
             match step {
                 Step::Heard(message) => self.hear(message)?,
-                Step::Due => self.send_changes().await?,
+                Step::Due => self.send_changes(&mut pulse).await?,
                 Step::Woken => {}
                 Step::Orphaned => return Err(End::of_owner(&seen)),
                 Step::Ping => self.put(iter::once(Message::Ping(Bytes::new()))).await?,
@@ -200,13 +200,14 @@ where
         }
     }
 
-    async fn send_changes(&mut self) -> Result<(), End> {
+    async fn send_changes(&mut self, pulse: &mut watch::Receiver<Pulse>) -> Result<(), End> {
         match (self.changes)(self.held.clone()).await {
             Ok(frames) => {
                 let bytes = self.send(frames).await?;
                 self.pace = self.pace.sent(Instant::now(), bytes);
                 Ok(())
             }
+            Err(SessionError::Gone) => Err(End::of_gone(pulse).await),
             Err(error) => Err(End::of_error(&error)),
         }
     }

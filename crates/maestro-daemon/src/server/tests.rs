@@ -2,6 +2,7 @@
 //! their agent is looked for where nothing is.
 
 mod bad_requests;
+mod health;
 mod limits;
 mod over_socket;
 mod peers;
@@ -16,7 +17,7 @@ use super::{
 use crate::{
     agents::Agents,
     clock::Sources,
-    registry::{self, Registry},
+    registry::{self, DaemonFacts, Registry},
     session::Surroundings,
 };
 use axum::{Router, body::Body};
@@ -72,6 +73,10 @@ struct Api {
 
 impl Api {
     fn start() -> Self {
+        Self::start_with(Sources::system())
+    }
+
+    fn start_with(sources: Sources) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let program = std::env::current_exe().expect("the test's own program");
         let committer = Committer::start().expect("a committer");
@@ -79,11 +84,16 @@ impl Api {
         let lock = DataDir::open(dir.path()).expect("a data directory").lock().expect("its lock");
         let around = Surroundings {
             directory: lock.directory(),
-            sources: Sources::system(),
+            sources,
             agents: Agents::new(AgentTable::built_in(), program),
             logs: LogDir::open(dir.path(), &committer).expect("a directory for logs"),
             spawner: Spawner::start(guard, ProcessDefaults::replace()).expect("a spawner"),
             tasks: TaskTracker::new(),
+            daemon: Arc::new(DaemonFacts {
+                started_at: Sources::system().clock.now(),
+                sessions: dir.path().into(),
+                unreadable: Vec::new(),
+            }),
         };
         let registry = registry::start(around, Vec::new(), &BTreeSet::new());
         let router = router(App::new(registry.clone(), CancellationToken::new()));

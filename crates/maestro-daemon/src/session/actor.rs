@@ -3,6 +3,7 @@
 use crate::{
     agents::Agents,
     clock::Sources,
+    registry::DaemonFacts,
     session::{
         approvals::Approvals,
         grace::Grace,
@@ -10,23 +11,26 @@ use crate::{
             COMMANDS_MAX, Command, LOOKS_MAX, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish,
             URGENT_MAX,
         },
+        health::SessionHealth,
         journal::Journal,
         noise::Noise,
+        opening::open_journal,
         own_turns::OwnTurns,
         settings::Settings,
         starting::{Agent, StartOutcome},
         storage::Stall,
         stored::{Ledger, StoredSession},
         turn::Turn,
+        unopened::{self, Next},
     },
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use maestro_acp::{Batch, Frame as AcpFrame, OutboxEnd, RawId};
 use maestro_log::{DirectoryId, LogDir, Poisoned};
 use maestro_process::{AgentExit, SpawnRecord, Spawner};
-use maestro_protocol::{Session, SessionId, Status};
+use maestro_protocol::{EndReason, Session, SessionId, Status};
 use serde_json::Value;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Instant,
@@ -37,10 +41,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 const COMMANDS_PER_BATCH: usize = 8;
 
 /// How long the actor of a dead session stays for the next command before it makes room.
-const DEAD_IDLE: Duration = Duration::from_secs(10);
+pub(super) const DEAD_IDLE: Duration = Duration::from_secs(10);
 
 /// How often what did not fit on the disk is tried again.
-const RETRY: Duration = Duration::from_millis(250);
+pub(super) const RETRY: Duration = Duration::from_millis(250);
 
 /// What every session's actor uses of the daemon.
 #[derive(Clone)]
@@ -51,6 +55,7 @@ pub(crate) struct Surroundings {
     pub(crate) directory: DirectoryId,
     pub(crate) spawner: Spawner,
     pub(crate) tasks: TaskTracker,
+    pub(crate) daemon: Arc<DaemonFacts>,
 }
 
 /// What waits for a flush of the log before it may be done.
@@ -95,6 +100,8 @@ enum Input {
     HushOver,
     SettingsOver,
     Retry,
+    /// The agent may be read again after slow writes.
+    Rested,
     Command(Command),
     IdleOver,
     /// Every handle is gone: the daemon ends.
@@ -134,17 +141,18 @@ pub(crate) struct SessionActor {
     pub(super) session: watch::Sender<Session>,
     pub(super) pulse: watch::Sender<Pulse>,
     pub(super) ledger: watch::Sender<Option<Arc<Ledger>>>,
+    pub(super) health: watch::Sender<SessionHealth>,
     /// Whether the sidecar does not hold yet what was spent.
     pub(super) is_first_count: bool,
     lanes: Lanes,
 }
 
 /// The receiving ends of a handle.
-struct Lanes {
-    commands: mpsc::Receiver<Command>,
-    urgent: mpsc::Receiver<Command>,
-    looks: mpsc::Receiver<Command>,
-    stops: mpsc::Receiver<StopWish>,
+pub(super) struct Lanes {
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) urgent: mpsc::Receiver<Command>,
+    pub(super) looks: mpsc::Receiver<Command>,
+    pub(super) stops: mpsc::Receiver<StopWish>,
 }
 
 /// What an actor starts from.
@@ -171,6 +179,7 @@ pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = 
     let (session, session_rx) = watch::channel(shown);
     let (pulse, pulse_rx) = watch::channel(Pulse::default());
     let (ledger, ledger_rx) = watch::channel(birth.stored.ledger.clone());
+    let (health, health_rx) = watch::channel(SessionHealth::default());
     let handle = SessionHandle {
         commands: commands_tx,
         urgent: urgent_tx,
@@ -179,16 +188,19 @@ pub(crate) fn spawn_parts(birth: Birth) -> (SessionHandle, impl Future<Output = 
         session: session_rx,
         pulse: pulse_rx,
         ledger: ledger_rx,
+        health: health_rx,
     };
     let lanes = Lanes { commands, urgent, looks, stops };
-    (handle, run(birth, Shown { session, pulse, ledger }, lanes))
+    (handle, run(birth, Shown { session, pulse, ledger, health }, lanes))
 }
 
 /// What others watch of an actor.
-struct Shown {
-    session: watch::Sender<Session>,
-    pulse: watch::Sender<Pulse>,
-    ledger: watch::Sender<Option<Arc<Ledger>>>,
+#[derive(Clone)]
+pub(super) struct Shown {
+    pub(super) session: watch::Sender<Session>,
+    pub(super) pulse: watch::Sender<Pulse>,
+    pub(super) ledger: watch::Sender<Option<Arc<Ledger>>>,
+    pub(super) health: watch::Sender<SessionHealth>,
 }
 
 /// The end of an actor.
@@ -198,28 +210,50 @@ pub(crate) struct ActorEnd {
     pub(crate) stored: Option<Box<StoredSession>>,
 }
 
+/// A panic is one dead session with its reason, and nothing else.
 async fn run(birth: Birth, shown: Shown, lanes: Lanes) -> ActorEnd {
-    let id = birth.stored.id();
-    match SessionActor::open(birth, shown, lanes).await {
-        Ok(mut actor) => {
-            actor.work().await;
-            ActorEnd { id, stored: Some(Box::new(actor.stored)) }
+    let (id, pulse) = (birth.stored.id(), shown.pulse.clone());
+    match AssertUnwindSafe(Box::pin(own(birth, shown, lanes))).catch_unwind().await {
+        Ok(stored) => ActorEnd { id, stored: Some(stored) },
+        Err(_panic) => {
+            pulse.send_modify(|pulse| pulse.ended = Some(EndReason::DaemonCrash));
+            ActorEnd { id, stored: None }
         }
-        Err(stored) => ActorEnd { id, stored: Some(stored) },
+    }
+}
+
+/// Owns the session until nobody asks for it any more; returns it as last stored.
+async fn own(mut birth: Birth, shown: Shown, mut lanes: Lanes) -> Box<StoredSession> {
+    let mut restart = None;
+    loop {
+        let error = match open_journal(&birth.around, &mut birth.stored).await {
+            Ok(journal) => {
+                let mut actor = SessionActor::new(birth, journal, shown, lanes).await;
+                if let Some(reply) = restart {
+                    actor.on_restart(reply).await;
+                    actor.publish().await;
+                }
+                actor.work().await;
+                return Box::new(actor.stored);
+            }
+            Err(error) => error,
+        };
+        if let Some(reply) = restart.take() {
+            answer(reply, Err(SessionError::LogFailed { detail: crate::report::chain(&error) }));
+        }
+        match unopened::serve(&mut birth, &error, &shown, &mut lanes).await {
+            Next::Again(reply) => restart = reply,
+            Next::Leave => return Box::new(birth.stored),
+        }
     }
 }
 
 impl SessionActor {
-    /// Opens the log, folds it and, if wished, begins to start the agent. A log that cannot be opened is a dead
-    /// session that says so; the error is that session.
-    async fn open(birth: Birth, shown: Shown, lanes: Lanes) -> Result<Self, Box<StoredSession>> {
+    /// The owner of a session whose log is open, which begins to start the agent if that is wished.
+    async fn new(birth: Birth, journal: Journal, shown: Shown, lanes: Lanes) -> Self {
         let Birth { around, mut stored, start } = birth;
-        let Shown { session, pulse, ledger } = shown;
+        let Shown { session, pulse, ledger, health } = shown;
         let is_first_count = ledger.borrow().is_none();
-        let journal = match super::opening::open_journal(&around, stored.id()).await {
-            Ok(journal) => journal,
-            Err(error) => return Err(super::opening::bury(&around, stored, &error, &session, &pulse).await),
-        };
         stored.session = session.borrow().clone();
         let overlap = around.agents.overlap(&stored.session.agent);
         let mut actor = Self {
@@ -245,6 +279,7 @@ impl SessionActor {
             session,
             pulse,
             ledger,
+            health,
             is_first_count,
             lanes,
         };
@@ -258,7 +293,7 @@ impl SessionActor {
             actor.pulse.send_modify(|pulse| pulse.ended = actor.stored.session.end_reason);
         }
         actor.publish().await;
-        Ok(actor)
+        actor
     }
 
     async fn work(&mut self) {
@@ -284,7 +319,8 @@ impl SessionActor {
         let idle = matches!(self.phase, Phase::Dead) && !waits;
         // A grace does not run while the agent is not read.
         let grace = self.grace.filter(|_| !stalled).map(|grace| grace.deadline());
-        let paused = stalled || self.is_agent_deaf();
+        let rest = self.journal.paused_until(Instant::now());
+        let paused = stalled || rest.is_some() || self.is_agent_deaf();
         let (quiet, hush, settings) = (self.quiet_end(), self.hush_end(), self.settings.deadline());
         let lanes = &mut self.lanes;
         tokio::select! {
@@ -297,6 +333,7 @@ impl SessionActor {
             () = sleep_until(quiet) => Input::Quiet,
             () = sleep_until(settings) => Input::SettingsOver,
             () = sleep_until(self.retry_at) => Input::Retry,
+            () = sleep_until(rest) => Input::Rested,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
             Some(look) = lanes.looks.recv() => Input::Command(look),
@@ -329,6 +366,7 @@ impl SessionActor {
             Input::HushOver => self.on_hush_over(),
             Input::SettingsOver => self.on_settings_over(),
             Input::Retry => self.on_retry().await,
+            Input::Rested => {}
             Input::Command(command) => self.on_command(command).await,
             Input::IdleOver => return !self.lanes.close_if_empty(),
             Input::Abandoned => {
@@ -400,7 +438,7 @@ async fn heard(spawned: &mut Option<oneshot::Receiver<SpawnRecord>>) -> Option<S
     }
 }
 
-async fn sleep_until(deadline: Option<Instant>) {
+pub(super) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -410,7 +448,7 @@ async fn sleep_until(deadline: Option<Instant>) {
 impl Lanes {
     /// Closes the lanes unless something waits in them, and tells whether it did. Whoever comes too late, in between too,
     /// finds its command dropped and asks the registry for a new actor.
-    fn close_if_empty(&mut self) -> bool {
+    pub(super) fn close_if_empty(&mut self) -> bool {
         if !self.is_empty() {
             return false;
         }

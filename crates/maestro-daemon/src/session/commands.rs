@@ -123,9 +123,11 @@ impl SessionActor {
     }
 
     async fn refuse_for_log<T>(&mut self, error: &AppendError, reply: Reply<T>) {
-        answer(reply, Err(SessionError::LogUnwritable));
-        if matches!(error, AppendError::Lost { .. }) {
+        if let AppendError::Lost(poisoned) = error {
+            answer(reply, Err(SessionError::LogFailed { detail: crate::report::chain(poisoned) }));
             self.die_of_log().await;
+        } else {
+            answer(reply, Err(SessionError::LogUnwritable));
         }
     }
 
@@ -154,7 +156,7 @@ impl SessionActor {
             self.own_turns.hush(Instant::now());
         }
         if log.is_err() {
-            answer(reply, Err(SessionError::LogUnwritable));
+            answer(reply, Err(SessionError::NotStructured));
             return self.die_of_log().await;
         }
         self.after_flush(AfterFlush::Tell(reply));
@@ -265,9 +267,12 @@ impl SessionActor {
     }
 
     async fn on_rename(&mut self, title: String, reply: Reply<Session>) {
+        // A session that never started has the title of its creation in its sidecar only.
+        self.keep_first_title();
         let line = SummaryLine { summary: title, at: self.around.sources.clock.now() };
         match self.journal.append_envelope(&Envelope::Summary(line)) {
             Ok(_) => {
+                self.take_from_log();
                 self.publish().await;
                 self.after_flush(AfterFlush::TellSession(reply));
             }
@@ -280,8 +285,10 @@ impl SessionActor {
         if let Err(poisoned) = result {
             let (id, told) = (self.stored.id(), crate::report::chain(&poisoned));
             tracing::error!(session.id = %id, "The log of session `{id}` could not be flushed: {told}");
-            refuse(after, &SessionError::LogUnwritable);
-            if !self.is_dead() {
+            refuse(after, &SessionError::LogFailed { detail: told });
+            if self.is_dead() {
+                self.keep_doubt().await;
+            } else {
                 self.die_of_log().await;
             }
             return;

@@ -188,6 +188,7 @@ impl SessionActor {
             answer(reply, Err(SessionError::NotStructured));
         }
         self.stored.spawn = None;
+        self.stored.doubtful_from = self.journal.doubtful_from();
         let session = &mut self.stored.session;
         session.status = Status::Dead;
         session.activity = None;
@@ -197,13 +198,25 @@ impl SessionActor {
         self.pulse.send_modify(|pulse| pulse.ended = Some(reason));
     }
 
+    /// Keeps, for whoever opens the log next, from where on it is in doubt.
+    pub(super) async fn keep_doubt(&mut self) {
+        let doubtful_from = self.journal.doubtful_from();
+        if self.stored.doubtful_from != doubtful_from {
+            self.stored.doubtful_from = doubtful_from;
+            self.save().await;
+        }
+    }
+
     /// Waits for the flushes that are under way, so that a shutdown leaves nothing half told.
     async fn finish_flushes(&mut self) {
         self.after_flush_quietly();
         while let Some((result, after)) = self.after_flush.next().await {
             match result {
                 Ok(()) => self.on_flushed(Ok(()), after).await,
-                Err(_poisoned) => refuse(after, &SessionError::LogUnwritable),
+                Err(poisoned) => {
+                    refuse(after, &SessionError::LogFailed { detail: crate::report::chain(&poisoned) });
+                    self.keep_doubt().await;
+                }
             }
         }
     }

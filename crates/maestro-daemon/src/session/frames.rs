@@ -225,8 +225,7 @@ impl SessionActor {
     }
 
     pub(super) async fn die_of_log(&mut self) {
-        let detail =
-            "the event log could not be written and not be rolled back; what it holds is kept".to_owned();
+        let detail = self.journal.health().lost.unwrap_or_else(|| "the event log takes no more lines".into());
         self.die(EndReason::LogFailed, Some(detail)).await;
     }
 }

@@ -1,6 +1,6 @@
 //! What the rest of the daemon holds of a session: senders, and two values to watch.
 
-use crate::session::stored::Ledger;
+use crate::session::{health::SessionHealth, stored::Ledger};
 use bytes::Bytes;
 use maestro_acp::Setting;
 use maestro_log::LogReader;
@@ -54,6 +54,8 @@ pub(crate) enum SessionError {
     AgentSilent { told: String },
     #[error("the event log cannot be written: free some disk space, then try again")]
     LogUnwritable,
+    #[error("the session's event log cannot be used: {detail}")]
+    LogFailed { detail: String },
     #[error("the session is busy: try again in a moment")]
     Busy,
     /// The actor is gone; the registry holds or makes a new one.
@@ -166,6 +168,7 @@ pub(crate) struct SessionHandle {
     pub(super) session: watch::Receiver<Session>,
     pub(super) pulse: watch::Receiver<Pulse>,
     pub(super) ledger: watch::Receiver<Option<Arc<Ledger>>>,
+    pub(super) health: watch::Receiver<SessionHealth>,
 }
 
 impl SessionHandle {
@@ -181,9 +184,17 @@ impl SessionHandle {
 
     /// Waits until the log is read, or cannot be.
     pub(crate) async fn counted(&self) {
-        let mut ledger = self.ledger.clone();
+        let (mut ledger, mut health) = (self.ledger.clone(), self.health.clone());
         // An error means that the actor ended without one.
-        drop(ledger.wait_for(Option::is_some).await);
+        tokio::select! {
+            counted = ledger.wait_for(Option::is_some) => drop(counted),
+            unopened = health.wait_for(|health| health.unopened.is_some()) => drop(unopened),
+        }
+    }
+
+    /// What is wrong with the session.
+    pub(crate) fn health(&self) -> SessionHealth {
+        self.health.borrow().clone()
     }
 
     /// Wake-ups for a socket. Take it before the snapshot, so that nothing falls in between.

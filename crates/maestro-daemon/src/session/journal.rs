@@ -5,6 +5,7 @@ use crate::{
     history::index_line,
     session::{
         handle::{Frames, Held, Pulse, View},
+        health::{SessionHealth, Slowness},
         owed::{Overflow, Owed},
         wire::{Overlay, Wire},
     },
@@ -12,7 +13,7 @@ use crate::{
 use maestro_log::{AppendError, LogReader, Poisoned, SessionLog, Ticket};
 use maestro_projection::{Applied, DeltaForm, Projection, StateFold};
 use maestro_protocol::{ClockLine, Cursor, Envelope, StateKey, Timestamp, TurnState};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 /// A `clock` line precedes a line once the log's last time is this far from now (CONTRACT §5.6).
 const CLOCK_STALE_MS: i64 = 200;
@@ -34,6 +35,9 @@ pub(super) struct Journal {
     changed: Vec<StateKey>,
     wire: Wire,
     owed: Owed,
+    /// Lines that were not as they had been written when the log was opened.
+    damaged: u64,
+    slow: Slowness,
 }
 
 /// Why a line is neither in the log nor owed to it.
@@ -50,9 +54,36 @@ pub(super) enum OweError {
 pub(super) struct Unpaid(pub(super) usize);
 
 impl Journal {
-    pub(super) fn new(log: SessionLog, projection: Projection, sources: Sources) -> Self {
-        let (changed, wire, owed) = (Vec::new(), Wire::default(), Owed::default());
-        Self { log, projection, sources, urgent: 0, changed, wire, owed }
+    /// `damaged` lines were not as they had been written when the log was opened.
+    pub(super) fn new(log: SessionLog, projection: Projection, damaged: u64, sources: Sources) -> Self {
+        let (changed, wire, owed, slow) = (Vec::new(), Wire::default(), Owed::default(), Slowness::default());
+        Self { log, projection, sources, urgent: 0, changed, wire, owed, damaged, slow }
+    }
+
+    /// What the log says of its health.
+    pub(super) fn health(&self) -> SessionHealth {
+        SessionHealth {
+            malformed: self.projection.malformed(),
+            damaged: self.damaged,
+            lost: self.log.poisoned().map(|poisoned| crate::report::chain(&poisoned)),
+            slow: self.slow.clone(),
+            ..SessionHealth::default()
+        }
+    }
+
+    /// Until when the agent is not read because the disk is slow.
+    pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
+        self.slow.paused_until(now)
+    }
+
+    /// See [`SessionLog::doubtful_from`].
+    pub(super) fn doubtful_from(&self) -> Option<u64> {
+        self.log.doubtful_from()
+    }
+
+    /// Whether the log takes no more lines until it is opened anew.
+    pub(super) fn is_lost(&self) -> bool {
+        self.log.poisoned().is_some()
     }
 
     /// Appends a line, after what is owed, and after a `clock` line if the log's time is stale. When this fails, nothing
@@ -125,7 +156,10 @@ impl Journal {
 
     /// One write, then the fold of each line. The cursor of the last line.
     fn write(&mut self, lines: &[&[u8]]) -> Result<Cursor, AppendError> {
-        let last = self.log.append_all(lines)?;
+        let begun = Instant::now();
+        let appended = self.log.append_all(lines);
+        self.slow.wrote(begun.elapsed(), Instant::now());
+        let last = appended?;
         let first = last + 1 - lines.len() as Cursor;
         for (cursor, line) in (first..).zip(lines) {
             let applied = self.projection.apply(cursor, line);

@@ -1,13 +1,13 @@
-//! Opening a session's log, whole: fold it, and bury a session whose log cannot be opened.
+//! Opening a session's log, whole, and folding it.
 
 use crate::{
     history::index_line,
-    session::{actor::Surroundings, handle::Pulse, journal::Journal, stored::StoredSession},
+    session::{actor::Surroundings, journal::Journal, stored::StoredSession},
 };
 use maestro_log::{OpenLogError, OpenReport};
 use maestro_projection::Projection;
-use maestro_protocol::{EndReason, Session, SessionId, Status};
-use tokio::sync::watch;
+use maestro_protocol::SessionId;
+use std::io;
 
 /// Why a session has no journal.
 #[derive(Debug, thiserror::Error)]
@@ -22,27 +22,50 @@ pub(super) enum JournalError {
     Interrupted { id: SessionId },
 }
 
-/// Opens the log and folds it, off the runtime's threads: a long log takes a while.
-pub(super) async fn open_journal(around: &Surroundings, id: SessionId) -> Result<Journal, JournalError> {
+impl JournalError {
+    /// Whether only space is missing.
+    pub(super) fn is_full(&self) -> bool {
+        use OpenLogError as E;
+        let Self::Open { source: E::Open { source, .. } | E::Rewrite { source, .. }, .. } = self else {
+            return false;
+        };
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+}
+
+/// Opens the log and folds it, off the runtime's threads: a long log takes a while. What a failed flush left in doubt is
+/// settled, and `stored` says so.
+pub(super) async fn open_journal(
+    around: &Surroundings,
+    stored: &mut StoredSession,
+) -> Result<Journal, JournalError> {
+    let (id, doubtful_from) = (stored.id(), stored.doubtful_from);
     let (logs, sources) = (around.logs.clone(), around.sources.clone());
     let opening = tokio::task::spawn_blocking(move || {
         let mut projection = Projection::new();
-        let mut on_line = |cursor, line: &[u8]| {
+        let on_line = |cursor, line: &[u8]| {
             let applied = projection.apply(cursor, line);
             index_line(&mut projection, &applied, line)
         };
-        let log = match logs.open_log(id, &mut on_line) {
+        let opened = match doubtful_from {
+            Some(from) => logs.reopen_log(id, from, on_line),
+            None => logs.open_log(id, on_line),
+        };
+        let (log, damaged) = match opened {
             Ok((log, report)) => {
                 tell(id, &report, projection.malformed());
-                log
+                (log, report.damaged.iter().map(|lines| lines.end() - lines.start() + 1).sum())
             }
-            Err(OpenLogError::Missing { .. }) => logs.create_log(id)?,
+            Err(OpenLogError::Missing { .. }) => (logs.create_log(id)?, 0),
             Err(error) => return Err(error),
         };
-        Ok(Journal::new(log, projection, sources))
+        Ok(Journal::new(log, projection, damaged, sources))
     });
     match opening.await {
-        Ok(Ok(journal)) => Ok(journal),
+        Ok(Ok(journal)) => {
+            stored.doubtful_from = None;
+            Ok(journal)
+        }
         Ok(Err(source)) => Err(JournalError::Open { id, source }),
         Err(_panicked_or_cancelled) => Err(JournalError::Interrupted { id }),
     }
@@ -58,25 +81,4 @@ fn tell(id: SessionId, report: &OpenReport, malformed: u64) {
     for lines in &report.damaged {
         tracing::warn!(session.id = %id, "Lines {lines:?} of the event log of session `{id}` are damaged");
     }
-}
-
-/// Makes a session dead whose log cannot be opened, and says so.
-pub(super) async fn bury(
-    around: &Surroundings,
-    mut stored: StoredSession,
-    error: &JournalError,
-    session: &watch::Sender<Session>,
-    pulse: &watch::Sender<Pulse>,
-) -> Box<StoredSession> {
-    let id = stored.id();
-    let told = crate::report::chain(error);
-    tracing::error!(session.id = %id, "Session `{id}` is dead: {told}");
-    stored.session.status = Status::Dead;
-    stored.session.activity = None;
-    stored.session.end_reason = Some(EndReason::LogFailed);
-    stored.session.activity_detail = Some(told);
-    super::publish::save(around, &stored).await;
-    session.send_replace(stored.session.clone());
-    pulse.send_modify(|pulse| pulse.ended = Some(EndReason::LogFailed));
-    Box::new(stored)
 }

@@ -2,6 +2,7 @@
 
 use crate::session::{
     actor::{Phase, SessionActor, Surroundings},
+    health::SessionHealth,
     stored::StoredSession,
 };
 use maestro_protocol::{Activity, StateKey, Status};
@@ -21,6 +22,12 @@ impl SessionActor {
             self.stored.session.updated_at = self.around.sources.clock.now();
             self.session.send_replace(self.stored.session.clone());
         }
+        let health = self.health();
+        self.health.send_if_modified(|shown| {
+            let news = *shown != health;
+            *shown = health;
+            news
+        });
         let is_first_count = std::mem::take(&mut self.is_first_count);
         if before.title != self.stored.session.title
             || before.status != self.stored.session.status
@@ -42,6 +49,15 @@ impl SessionActor {
             let state = projection.state();
             self.stored.session.title = state.title.unwrap_or_default();
             self.stored.session.usage = state.usage;
+        }
+    }
+
+    fn health(&self) -> SessionHealth {
+        let waiting = (self.journal.unpaid().0 + self.backlog.len()) as u64;
+        SessionHealth {
+            stalled: self.stall.as_ref().map(|stall| (stall.words.clone(), waiting)),
+            is_unsaved: self.is_unsaved,
+            ..self.journal.health()
         }
     }
 

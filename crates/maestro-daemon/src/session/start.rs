@@ -34,6 +34,8 @@ pub(crate) enum Wish {
 impl SessionActor {
     /// Begins to start the agent; a missing program or directory is a death that says what to do.
     pub(super) async fn begin_start(&mut self, wish: Wish) {
+        // What stalls the log still is told anew of the session that is to run.
+        self.stall = None;
         self.mend();
         self.keep_first_title();
         let session = &mut self.stored.session;
@@ -90,7 +92,7 @@ impl SessionActor {
     }
 
     /// A title that came with the creation is a rename like any other; the log is the home of titles.
-    fn keep_first_title(&mut self) {
+    pub(super) fn keep_first_title(&mut self) {
         let title = &self.stored.session.title;
         if self.journal.standing().cursor() > 0 || title.is_empty() {
             return;
@@ -223,6 +225,19 @@ impl SessionActor {
         }
     }
 
+    /// A log that was lost takes lines again only after it was opened anew and read as it is. The error is what to tell.
+    async fn reopen_lost_log(&mut self) -> Result<(), String> {
+        if !self.journal.is_lost() {
+            return Ok(());
+        }
+        let id = self.stored.id();
+        self.journal = super::opening::open_journal(&self.around, &mut self.stored)
+            .await
+            .map_err(|error| crate::report::chain(&error))?;
+        tracing::info!(session.id = %id, "The log of session `{id}` was opened anew");
+        Ok(())
+    }
+
     pub(super) async fn on_restart(&mut self, reply: super::handle::Reply<maestro_protocol::Session>) {
         use super::handle::SessionError as E;
         let session = &self.stored.session;
@@ -239,6 +254,9 @@ impl SessionActor {
         };
         if let Some(refusal) = refusal {
             return super::actor::answer(reply, Err(refusal));
+        }
+        if let Err(detail) = self.reopen_lost_log().await {
+            return super::actor::answer(reply, Err(E::LogFailed { detail }));
         }
         self.begin_start(Wish::Restart).await;
         self.after_flush(AfterFlush::TellSession(reply));

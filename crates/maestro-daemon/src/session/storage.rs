@@ -21,7 +21,7 @@ pub(super) struct LogLost;
 #[derive(Debug)]
 pub(super) struct Stall {
     /// What `activity_detail` says of it.
-    words: String,
+    pub(super) words: String,
     /// What it said before.
     before: Option<String>,
 }

@@ -23,6 +23,9 @@ pub(crate) struct StoredSession {
     /// Whether the agent said that it can load a session; unknown before its first handshake.
     #[serde(default)]
     pub(crate) load_supported: Option<bool>,
+    /// From which byte on nobody knows what of its log is on the disk, after a failed flush (CONTRACT §5.4).
+    #[serde(default)]
+    pub(crate) doubtful_from: Option<u64>,
     /// The newest process tree, for the sweep after a crash.
     #[serde(default)]
     pub(crate) spawn: Option<SpawnRecord>,

@@ -39,6 +39,15 @@ pub enum OpenLogError {
         #[source]
         source: io::Error,
     },
+    /// What a failed flush left in doubt could not be written anew.
+    #[error("what is in doubt of the event log {} cannot be written anew; check the disk", path.display())]
+    Rewrite {
+        /// The log.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The lines could not be read.
     #[error("the event log {} cannot be read; check the disk", path.display())]
     Read {
@@ -100,21 +109,42 @@ pub(crate) fn create(paths: Paths, dir: &Path, committer: Committer) -> Result<S
     })
 }
 
-/// Opens a log and hands every line of it, in order, to `on_line`, which returns what to index of it.
+/// Opens a log and hands every line of it, in order, to `on_line`, which returns what to index of it. What is in doubt
+/// from a byte on is written anew first.
 pub(crate) fn open(
     paths: Paths,
     committer: Committer,
+    doubtful_from: Option<u64>,
     on_line: impl FnMut(Cursor, &[u8]) -> IndexLine,
 ) -> Result<(SessionLog, OpenReport), OpenLogError> {
     let opened = files::open_regular(&paths.log, OpenOptions::new().read(true).write(true))
         .and_then(|file| Ok((file.metadata()?.len(), file)));
     match opened {
-        Ok((len, file)) => load(Box::<File>::new(file), len, paths, committer, on_line),
+        Ok((len, file)) => {
+            let file = Box::<File>::new(file);
+            match doubtful_from {
+                Some(from) => settle_doubt(file, from, len, &paths.log)
+                    .and_then(|file| load(file, len, paths, committer, on_line)),
+                None => load(file, len, paths, committer, on_line),
+            }
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(OpenLogError::Missing { path: paths.log })
         }
         Err(source) => Err(OpenLogError::Open { path: paths.log, source }),
     }
+}
+
+/// Writes anew what is in doubt, before anything of it is trusted.
+pub(super) fn settle_doubt(
+    file: Box<dyn Storage>,
+    from: u64,
+    len: u64,
+    path: &Path,
+) -> Result<Box<dyn Storage>, OpenLogError> {
+    let shared = Shared::new(file, path.into(), len);
+    shared.write_anew(from, len).map_err(|source| OpenLogError::Rewrite { path: path.into(), source })?;
+    Ok(shared.into_file())
 }
 
 /// [`open`] after the file is open and `len` bytes long.

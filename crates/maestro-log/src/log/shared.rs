@@ -10,6 +10,9 @@ use std::{
     },
 };
 
+/// How much is written anew at once, in bytes.
+const ANEW_BYTES: usize = 64 * 1024;
+
 /// The operations that a log needs of its file. Offsets are explicit, so that a line begins exactly where the good
 /// length ends, whatever an earlier write left behind.
 pub(crate) trait Storage: fmt::Debug + Send + Sync {
@@ -52,6 +55,10 @@ impl Shared {
     pub(crate) fn new(file: Box<dyn Storage>, path: PathBuf, good_len: u64) -> Self {
         let (good_len, synced_len) = (AtomicU64::new(good_len), AtomicU64::new(0));
         Self { file, path, good_len, synced_len, poisoned: OnceLock::new() }
+    }
+
+    pub(crate) fn into_file(self) -> Box<dyn Storage> {
+        self.file
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -101,6 +108,29 @@ impl Shared {
         if self.synced_len.load(Ordering::Relaxed) < len {
             self.file.sync_data().map_err(|error| self.poison(Fault::Flush, error))?;
             self.synced_len.store(len, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// See the field.
+    pub(crate) fn synced_len(&self) -> u64 {
+        self.synced_len.load(Ordering::Relaxed)
+    }
+
+    /// Writes everything from `from` to `end` anew, as it reads, so that the next sync puts it on the disk whatever an
+    /// earlier one that failed did with it.
+    pub(crate) fn write_anew(&self, from: u64, end: u64) -> io::Result<()> {
+        let mut buffer = vec![0; ANEW_BYTES];
+        let mut at = from;
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(ANEW_BYTES).min(ANEW_BYTES);
+            match self.read_at(&mut buffer[..wanted], at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                taken => {
+                    self.write_all_at(&buffer[..taken], at)?;
+                    at += taken as u64;
+                }
+            }
         }
         Ok(())
     }

@@ -67,6 +67,9 @@ impl StateFold {
             }
             TurnLine::Ended { reason, error, usage, at, .. } => {
                 self.prompt = None;
+                if std::mem::take(&mut self.is_unheard) && error.is_some() {
+                    self.has_prompt = false;
+                }
                 self.turn.active_tool_calls.clone_from(&before.active_tool_calls);
                 self.settle(step);
                 self.turn.last_end = Some(LastEnd {

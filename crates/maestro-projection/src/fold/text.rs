@@ -58,8 +58,9 @@ impl StateFold {
         step.touch(prompt.row_id(), Action::Prompt);
         // What an agent says in the person's name never lengthens what the person wrote.
         self.open_row = None;
-        self.has_prompt = true;
+        let is_first = !std::mem::replace(&mut self.has_prompt, true);
         self.indicate(None, step);
+        self.is_unheard = is_first;
         let changed = self.title.see_prompt(text_of(data).unwrap_or_default());
         step.mark(StateKey::Title, changed);
         true

@@ -171,7 +171,12 @@ fn refused(problem: &Problem) -> CommandError {
             "`maestro show <id>` lists the options; take one with `maestro approve <id> --option <option>`",
         ),
         ProblemCode::AgentPeer => refused.hint("a person must do this, outside of any agent"),
-        ProblemCode::LogUnwritable => refused.hint("make room on the disk of the data directory"),
+        ProblemCode::LogUnwritable => {
+            refused.hint("make room on the disk of the data directory; the session then goes on by itself")
+        }
+        ProblemCode::LogFailed => {
+            refused.hint("check the disk of the data directory, then `maestro restart <id>`")
+        }
         ProblemCode::Internal => CommandError { kind: Kind::Internal, ..refused }
             .hint(format!("the daemon's log has more under the request {}", problem.request_id)),
         // The daemon's words say what to do.

@@ -3,6 +3,7 @@
 mod approvals;
 mod crossings;
 mod directories;
+mod disk_faults;
 mod faults;
 mod load;
 mod own_turns;

@@ -2,7 +2,7 @@
 //! because its file may not grow.
 
 use crate::stage::{AGENT, LIMIT, Outcome, Stage, builder, opened};
-use maestro_protocol::{EndReason, Session, Status};
+use maestro_protocol::{EndReason, Health, HealthStatus, Session, Status, TroubleKind};
 use maestro_testkit::{Script, Steps, TestDaemon, Watch, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ enum Shortage {
 }
 
 /// Puts a file system of 4 MiB in the place of `sessions/`, in a mount namespace of the daemon's own.
-const MOUNT: &str = r#"mkdir -p -m 700 "$DATA_PATH/sessions" && mount -t tmpfs -o size=4m,mode=0700 none "$DATA_PATH/sessions" && exec "$@""#;
+const MOUNT: &str = r#"mkdir -p -m 700 "$DATA_PATH/sessions" && mount -t tmpfs -o size=4m,nr_inodes=100,mode=0700 none "$DATA_PATH/sessions" && exec "$@""#;
 
 /// What begins a process that may mount.
 fn own_mounts() -> Vec<&'static str> {
@@ -115,6 +115,23 @@ impl Short {
         }
     }
 
+    /// Leaves the directory a place for one more file.
+    fn fill_places(&self) -> Outcome {
+        let file = |number: u32| self.sessions().join(format!("ballast-{number}"));
+        let taken = (0..10_000).take_while(|number| fs::File::create_new(file(*number)).is_ok()).count();
+        Ok(fs::remove_file(file(u32::try_from(taken)? - 1))?)
+    }
+
+    fn free_places(&self) -> Outcome {
+        for entry in fs::read_dir(self.sessions())? {
+            let path = entry?.path();
+            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ballast-")) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes space.
     fn free(&self) -> Outcome {
         match self.shortage {
@@ -188,6 +205,11 @@ async fn a_flood_into_a_full_log_goes_on_by_itself_and_loses_nothing() -> Outcom
         short.stalled().await?;
         short.assert_whole()?;
         short.prompt_is_refused().await?;
+        let health: Health = short.stage.door.get("/api/health").await?.expect(200).read();
+        assert_eq!(health.status, HealthStatus::Degraded);
+        let stalled = health.troubles.iter().find(|trouble| trouble.kind == TroubleKind::LogStalled);
+        let session = stalled.and_then(|trouble| trouble.session).map(|id| id.to_string());
+        assert_eq!(session.as_ref(), Some(&short.stage.id), "{health:?}");
         let page: Value = short.stage.door.replay(&short.stage.id, "limit=500").await?.expect(200).json();
         assert!(page["events"].as_array().is_some_and(|events| events.len() > 30), "reads go on");
         let seen = Watch::open(&short.stage.door, &short.stage.id).await?.text("agent");
@@ -201,6 +223,8 @@ async fn a_flood_into_a_full_log_goes_on_by_itself_and_loses_nothing() -> Outcom
         let clocks = short.lines("clock")?.len();
         assert!(clocks < 60, "a line that is tried again adds no clock: {clocks}");
         short.when("the words to go", |session| session.activity_detail.is_none()).await?;
+        let health: Health = short.stage.door.get("/api/health").await?.expect(200).read();
+        assert!(health.troubles.iter().all(|trouble| trouble.kind != TroubleKind::LogStalled), "{health:?}");
         assert_eq!(short.stage.turn("again").await?, "end_turn");
     }
     Ok(())
@@ -356,6 +380,33 @@ async fn a_session_that_starts_into_a_full_log_runs_and_catches_up() -> Outcome 
         assert_eq!(short.stage.turn("hello").await?, "end_turn");
         assert_eq!(short.lines("session")?.len(), 1);
         short.assert_whole()?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_log_finds_no_place_starts_when_there_is_one() -> Outcome {
+    for shortage in shortages().into_iter().filter(|shortage| *shortage == Shortage::Disk) {
+        let script = opened().on_every_prompt(|turn| turn.chunk_of("m", "hello").end_turn());
+        let mut short = Short::open(shortage, script).await?;
+        let first = short.stage.id.clone();
+        let waits = |session: &Session| session.status == Status::Starting && is_stalled(session);
+        for is_killed in [true, false] {
+            short.fill_places()?;
+            let cwd = short.stage.daemon.work();
+            short.stage.id = short.stage.door.create_session(AGENT, &cwd, json!({})).await?.id.to_string();
+            short.when("the session to wait for a place", waits).await?;
+            short.stage.door.prompt(&short.stage.id, "too early").await?.expect(507);
+            if is_killed {
+                short.stage.kill().await?;
+                assert_eq!(short.stage.dead().await?.end_reason, Some(EndReason::Killed));
+            }
+            short.free_places()?;
+        }
+        short.stage.door.running(&short.stage.id, LIMIT).await?;
+        short.stage.watch = Watch::open(&short.stage.door, &short.stage.id).await?;
+        assert_eq!(short.stage.turn("hello").await?, "end_turn");
+        assert_eq!(short.stage.door.session(&first).await?.status, Status::Running, "others went on");
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use crate::session::{Pulse, SessionError};
 use maestro_protocol::EndReason;
+use std::time::Duration;
+use tokio::{sync::watch, time::timeout};
 use tokio_tungstenite::tungstenite::{
     self,
     error::CapacityError,
@@ -10,6 +12,9 @@ use tokio_tungstenite::tungstenite::{
 
 /// The session is dead; there is nothing more to wait for.
 const DEAD: u16 = 4410;
+
+/// How long the owner of a session that dropped a question may take to say why it ends.
+const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Why a socket ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,13 @@ impl End {
     /// The session's owner is gone and will announce nothing more.
     pub(super) fn of_owner(last: &Pulse) -> Self {
         last.ended.map_or(Self::Shutdown, Self::of_session)
+    }
+
+    /// The session's owner dropped a question: it is ending, or broke off, and announces why before it is gone.
+    pub(super) async fn of_gone(pulse: &mut watch::Receiver<Pulse>) -> Self {
+        // An error means that it is gone, or takes longer than anybody waits for it.
+        drop(timeout(LAST_WORD, pulse.wait_for(|pulse| pulse.ended.is_some())).await);
+        Self::of_owner(&pulse.borrow())
     }
 
     pub(super) fn of_error(error: &SessionError) -> Self {
@@ -81,6 +93,7 @@ mod tests {
     use super::End;
     use crate::session::Pulse;
     use maestro_protocol::EndReason;
+    use tokio::sync::watch;
 
     #[test]
     fn a_shutdown_and_a_death_have_codes_of_their_own() {
@@ -101,5 +114,17 @@ mod tests {
         };
         check(Some(EndReason::Exited), End::Dead);
         check(None, End::Shutdown);
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_breaks_off_tells_it_after_its_questions_are_dropped() {
+        let (sender, mut pulse) = watch::channel(Pulse::default());
+        let told = tokio::spawn(async move { End::of_gone(&mut pulse).await });
+        tokio::task::yield_now().await;
+        sender.send_modify(|pulse| pulse.ended = Some(EndReason::DaemonCrash));
+        assert_eq!(told.await.expect("an end"), End::Dead);
+        let (sender, mut pulse) = watch::channel(Pulse::default());
+        drop(sender);
+        assert_eq!(End::of_gone(&mut pulse).await, End::Shutdown);
     }
 }

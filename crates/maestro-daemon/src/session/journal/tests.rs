@@ -41,7 +41,7 @@ fn a_clock_that_jumps_while_an_approval_waits_changes_neither_order_nor_approval
     let hands = Arc::new(Hands(AtomicI64::new(NOON_MS)));
     let log = logs.create_log(SessionId::from_uuid(System.uuid())).expect("a log");
     let sources = Sources { clock: hands.clone(), entropy: Arc::new(System) };
-    let mut journal = Journal::new(log, Projection::new(), sources);
+    let mut journal = Journal::new(log, Projection::new(), 0, sources);
 
     let approval = RowId::approval(System.uuid());
     let row = TranscriptRow { id: approval.clone(), kind: TranscriptRowKind::Approval, data: json!({}) };

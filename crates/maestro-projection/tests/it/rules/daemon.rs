@@ -92,6 +92,20 @@ fn only_a_persons_prompt_counts_as_one() {
 }
 
 #[test]
+fn a_prompt_that_failed_before_anything_came_of_it_was_not_kept() {
+    let has = |lines: &[&str]| folded(lines).has_prompt();
+    let prompt = chunk(USER, "p", "a");
+    let failed = r#"{"maestroEvent":"turn","phase":"ended","origin":"person","reason":"error","error":{"code":-32000},"at":"2026-01-01T00:00:00Z"}"#;
+    let ended = r#"{"maestroEvent":"turn","phase":"ended","origin":"person","reason":"interrupted","at":"2026-01-01T00:00:00Z"}"#;
+    assert!(!has(&[STARTED, &prompt, failed]));
+    assert!(!has(&[STARTED, &prompt, failed, STARTED, &prompt, failed]));
+    assert!(has(&[STARTED, &prompt, ended]), "an agent that was cut short may have kept it");
+    assert!(has(&[STARTED, &prompt, &chunk(AGENT, "m", "yes"), failed]));
+    assert!(has(&[STARTED, &prompt, failed, STARTED, &prompt]));
+    assert!(has(&[STARTED, &prompt, ended, STARTED, &prompt, failed]), "the first one was kept");
+}
+
+#[test]
 fn a_notice_line_is_a_notice() {
     check(
         &[
