@@ -234,6 +234,15 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// The replay has every line up to what the socket showed, and what came after it.
+    pub(crate) async fn has_the_whole_log(&self) -> Outcome {
+        let cursors: Vec<u64> =
+            self.events().await?.iter().filter_map(|event| event["cursor"].as_u64()).collect();
+        assert!(cursors.iter().copied().eq((1..).take(cursors.len())), "{cursors:?}");
+        assert!(cursors.last() >= Some(&self.watch.cursor), "{cursors:?}");
+        Ok(())
+    }
+
     pub(crate) async fn session(&self) -> Result<Session, Box<dyn Error>> {
         Ok(self.door().session(&self.id).await?)
     }
