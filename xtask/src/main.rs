@@ -2,7 +2,7 @@
 //!
 //! *Is*: `up` (a machine made ready and the product started), `test` (everything that must hold, ending in one line),
 //! `tidy` (the rules a compiler does not check), `codegen` (files written from the code), `e2e` (real agents),
-//! `faults` (daemons killed at random moments).
+//! `faults` (daemons killed at random moments), `bench` (what is promised about speed and memory).
 //!
 //! *Invariants*: every command can be run again; it says what it does as it does it; what is missing is named with the
 //! command that mends it; caches live in one directory that may be deleted at any time.
@@ -10,6 +10,7 @@
 //! *Not here*: anything that the product needs when it runs.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod codegen;
 mod e2e;
 mod faults;
@@ -56,6 +57,13 @@ enum Task {
     },
     /// Kill daemons at random moments and hold what is left to what was acknowledged
     Faults(faults::Faults),
+    /// Measure what is promised about speed and memory, each figure beside its floor
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Goals, `--quick`, `--markdown FILE`, `--json FILE`, `--help`; or `replay`, `--large`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -70,6 +78,7 @@ fn main() -> ExitCode {
             (false, false) => e2e::Wanted::Named(agents),
         }),
         Task::Faults(faults) => faults.run().map(|()| true),
+        Task::Bench { arguments } => bench::run(&arguments).map(|()| true),
     };
     match went_well {
         Ok(true) => ExitCode::SUCCESS,

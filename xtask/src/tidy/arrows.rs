@@ -19,6 +19,7 @@ struct Rule {
 
 const PROTOCOL: &str = "maestro-protocol";
 const TESTKIT: &str = "maestro-testkit";
+const BENCH: &str = "maestro-bench";
 const ACP_TYPES: &str = "agent-client-protocol-schema";
 const WEB: [&str; 2] = ["axum", "hyper"];
 
@@ -56,6 +57,12 @@ const RULES: &[Rule] = &[
         never: &[],
     },
     Rule { name: TESTKIT, may: &[PROTOCOL], tests_may: &[], never: &["axum"] },
+    Rule {
+        name: BENCH,
+        may: &[PROTOCOL, "maestro-projection", "maestro-process", "maestro-log", TESTKIT],
+        tests_may: &[],
+        never: &["axum", ACP_TYPES],
+    },
     Rule { name: "xtask", may: &[], tests_may: &[], never: &["tokio", "axum", ACP_TYPES] },
 ];
 
@@ -64,8 +71,8 @@ const ONLY: &[(&str, &[&str])] = &[
     (ACP_TYPES, &["maestro-acp"]),
     ("axum", &["maestro-daemon"]),
     ("libc", &["maestro-process"]),
-    ("anyhow", &["maestro", "xtask"]),
-    ("clap", &["maestro", "xtask", TESTKIT]),
+    ("anyhow", &["maestro", "xtask", BENCH]),
+    ("clap", &["maestro", "xtask", TESTKIT, BENCH]),
 ];
 
 /// Complains about every arrow that the table does not allow, and about crates the table does not know.

@@ -89,7 +89,8 @@ fn longest_allowed(path: &str) -> usize {
 
 /// `src/lib.rs`, or `src/main.rs` of a crate that is a program only.
 fn is_crate_root(path: &str) -> bool {
-    path.ends_with("/src/lib.rs") || matches!(path, "crates/maestro/src/main.rs" | "xtask/src/main.rs")
+    let programs = ["crates/maestro/src/main.rs", "crates/maestro-bench/src/main.rs", "xtask/src/main.rs"];
+    path.ends_with("/src/lib.rs") || programs.contains(&path)
 }
 
 /// Lines with their numbers, without those that are comments.
