@@ -16,8 +16,10 @@ const BUFFER: usize = 256 * 1024;
 pub(crate) struct Eye {
     stream: Box<dyn AsyncRead + Send + Unpin>,
     buffer: Vec<u8>,
-    /// Bytes at the front of the buffer that belong to a stamp whose end has not come.
-    carried: usize,
+    /// Takes the heads of WebSocket frames out; a message may come in several. A pipe has none.
+    frames: Option<Frames>,
+    /// What is read and not looked at yet: the start of a stamp whose end has not come.
+    text: Vec<u8>,
     /// Stamps grow, so that one that comes again is seen to be old.
     newest: u64,
     /// Whether the time of each chunk is kept, or only their number.
@@ -50,12 +52,13 @@ impl Eye {
         if !answer.starts_with(b"HTTP/1.1 101") {
             bail!("no socket: {}", String::from_utf8_lossy(&answer));
         }
-        Ok(Self::new(stream))
+        Ok(Self { frames: Some(Frames::default()), ..Self::new(stream) })
     }
 
     /// On the bare relay.
     pub(crate) async fn of_relay(socket: &Path) -> Result<Self> {
-        Ok(Self::new(UnixStream::connect(socket).await.context("no connection to the relay")?))
+        let stream = UnixStream::connect(socket).await.context("no connection to the relay")?;
+        Ok(Self { frames: Some(Frames::default()), ..Self::new(stream) })
     }
 
     /// On an agent's own pipe.
@@ -67,7 +70,8 @@ impl Eye {
         Self {
             stream: Box::new(stream),
             buffer: vec![0; BUFFER],
-            carried: 0,
+            frames: None,
+            text: Vec::new(),
             newest: now_ns(),
             keeps_times: false,
             seen: Seen::default(),
@@ -83,7 +87,7 @@ impl Eye {
     pub(crate) async fn follow(&mut self, chunks: u64, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;
         while self.seen.chunks < chunks {
-            let read = timeout_at(end, self.stream.read(&mut self.buffer[self.carried..])).await;
+            let read = timeout_at(end, self.stream.read(&mut self.buffer)).await;
             let Ok(read) = read else { return Ok(()) };
             match read.context("the socket broke")? {
                 0 => bail!("the socket closed after {} of {chunks} chunks", self.seen.chunks),
@@ -100,31 +104,70 @@ impl Eye {
 
     fn take(&mut self, read: usize) {
         let here = now_ns();
-        let filled = self.carried + read;
         self.seen.bytes += read as u64;
+        match &mut self.frames {
+            Some(frames) => frames.unwrap_into(&self.buffer[..read], &mut self.text),
+            None => self.text.extend_from_slice(&self.buffer[..read]),
+        }
         let mut at = 0;
-        self.carried = 0;
-        while let Some(found) = memchr::memchr(b'@', &self.buffer[at..filled]) {
+        while let Some(found) = memchr::memchr(b'@', &self.text[at..]) {
             let begin = at + found;
-            match stamp(&self.buffer[begin + 1..filled]) {
-                Stamp::Whole(stamp) => {
-                    if stamp > self.newest {
-                        self.newest = stamp;
-                        self.seen.chunks += 1;
-                        if self.keeps_times {
-                            self.seen.times_us.push(number(here.saturating_sub(stamp)) / 1000.0);
-                        }
+            match stamp(&self.text[begin + 1..]) {
+                Stamp::Whole(stamp) if stamp > self.newest => {
+                    self.newest = stamp;
+                    self.seen.chunks += 1;
+                    if self.keeps_times {
+                        self.seen.times_us.push(number(here.saturating_sub(stamp)) / 1000.0);
                     }
-                    at = begin + 1;
                 }
                 Stamp::Cut => {
-                    self.buffer.copy_within(begin..filled, 0);
-                    self.carried = filled - begin;
+                    self.text.drain(..begin);
                     return;
                 }
-                Stamp::None => at = begin + 1,
+                Stamp::Whole(_) | Stamp::None => {}
+            }
+            at = begin + 1;
+        }
+        self.text.clear();
+    }
+}
+
+/// Where in the stream of unmasked frames the reader stands.
+#[derive(Debug, Default)]
+struct Frames {
+    head: Vec<u8>,
+    /// Bytes of the frame's content that have not come.
+    left: usize,
+}
+
+impl Frames {
+    fn unwrap_into(&mut self, mut bytes: &[u8], text: &mut Vec<u8>) {
+        while let [first, rest @ ..] = bytes {
+            if self.left > 0 {
+                let (content, after) = bytes.split_at(self.left.min(bytes.len()));
+                text.extend_from_slice(content);
+                self.left -= content.len();
+                bytes = after;
+            } else {
+                self.head.push(*first);
+                bytes = rest;
+                if let Some(length) = length(&self.head) {
+                    self.head.clear();
+                    self.left = length;
+                }
             }
         }
+    }
+}
+
+/// How long the content of a frame is, once its head is whole.
+fn length(head: &[u8]) -> Option<usize> {
+    let long = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte));
+    match head {
+        [_, 126, high, low] => Some(long(&[*high, *low])),
+        [_, 127, bytes @ ..] if bytes.len() == 8 => Some(long(bytes)),
+        [_, short] if *short < 126 => Some(usize::from(*short)),
+        _ => None,
     }
 }
 
@@ -161,6 +204,20 @@ mod tests {
         check(";", Stamp::None);
         check("localhost", Stamp::None);
         check("123456789012345678901;", Stamp::None);
+    }
+
+    #[test]
+    fn frames_are_unwrapped_wherever_they_are_cut() {
+        let (long, longest) = ("y".repeat(300), "z".repeat(70_000));
+        let mut stream = b"\x01\x03abc\x00\x7e\x01\x2c".to_vec();
+        stream.extend(long.as_bytes());
+        stream.extend(b"\x80\x7f\x00\x00\x00\x00\x00\x01\x11\x70");
+        stream.extend(longest.as_bytes());
+        for size in [1, 2, 7, 1000, stream.len()] {
+            let (mut frames, mut text) = (Frames::default(), Vec::new());
+            stream.chunks(size).for_each(|part| frames.unwrap_into(part, &mut text));
+            assert_eq!(text, format!("abc{long}{longest}").into_bytes(), "{size}");
+        }
     }
 
     #[tokio::test]
