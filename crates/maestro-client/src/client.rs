@@ -2,14 +2,16 @@ use crate::{
     ClientError, StructuredStream, TranscriptModel, UnreadableAnswer,
     transport::{Answer, Door},
 };
+use bytes::Bytes;
 use http::{HeaderValue, Method};
 use maestro_protocol::{
-    AgentList, ApprovalAnswer, CreateSession, Decision, Deltas, Health, Nonce, PromptBody, RenameSession,
-    ReplayPage, ReplayQuery, RowHunks, RowId, Session, SessionId, SessionList, SetConfig, SetMode, SetModel,
-    WatchQuery,
+    AgentList, ApprovalAnswer, CreateSession, Decision, Deltas, EditQueueItem, Health, Nonce, PromptBody,
+    Queue, QueueItem, QueueItemId, RenameSession, ReplayPage, ReplayQuery, RowHunks, RowId, Session,
+    SessionId, SessionList, SetConfig, SetMode, SetModel, WatchQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::path::Path;
+use std::{path::Path, time::Duration};
+use uuid::Uuid;
 
 /// A client of one daemon. Cheap to clone; every request has a connection of its own.
 #[derive(Debug, Clone)]
@@ -38,9 +40,10 @@ impl Client {
         &self.door.socket
     }
 
-    /// `POST /api/sessions`: the new session, which is `Starting`, or already `Dead` with the reason.
+    /// `POST /api/sessions`: the new session, which is `Starting`, or already `Dead` with the reason. A connection that
+    /// breaks is tried again, and still one session is created.
     pub async fn create_session(&self, wish: &CreateSession) -> Result<Session, ClientError> {
-        self.send(Method::POST, "/api/sessions", Some(wish)).await.and_then(|answer| read(&answer))
+        self.start("/api/sessions", Some(wish)).await.and_then(|answer| read(&answer))
     }
 
     /// `GET /api/sessions`: the caller's sessions, newest first.
@@ -66,15 +69,51 @@ impl Client {
         self.act(Method::DELETE, &format!("/api/sessions/{id}"), NO_BODY).await
     }
 
-    /// `POST /api/sessions/{id}/restart`: the session, which is `Starting` again.
+    /// `POST /api/sessions/{id}/restart`: the session, which is `Starting` again. Tried again as
+    /// [`Client::create_session`] is.
     pub async fn restart(&self, id: SessionId) -> Result<Session, ClientError> {
         let path = format!("/api/sessions/{id}/restart");
-        self.send(Method::POST, &path, NO_BODY).await.and_then(|answer| read(&answer))
+        self.start(&path, NO_BODY).await.and_then(|answer| read(&answer))
     }
 
-    /// `POST …/structured/prompt`: returns once the prompt is on disk and on its way to the agent.
+    /// `GET /api/sessions/{id}/queue`: the messages that wait.
+    pub async fn queue(&self, id: SessionId) -> Result<Queue, ClientError> {
+        self.get(&format!("/api/sessions/{id}/queue")).await
+    }
+
+    /// `POST /api/sessions/{id}/queue`: adds a message behind those that wait. A connection that breaks is tried again,
+    /// and still one message is added.
+    pub async fn queue_message(&self, id: SessionId, message: &PromptBody) -> Result<QueueItem, ClientError> {
+        let path = format!("/api/sessions/{id}/queue");
+        self.start(&path, Some(message)).await.and_then(|answer| read(&answer))
+    }
+
+    /// `PATCH /api/sessions/{id}/queue/{item}`: changes a message that waits.
+    pub async fn edit_queued(
+        &self,
+        id: SessionId,
+        item: QueueItemId,
+        edit: &EditQueueItem,
+    ) -> Result<QueueItem, ClientError> {
+        let path = format!("/api/sessions/{id}/queue/{item}");
+        self.send(Method::PATCH, &path, Some(edit)).await.and_then(|answer| read(&answer))
+    }
+
+    /// `DELETE /api/sessions/{id}/queue/{item}`: takes a message out.
+    pub async fn remove_queued(&self, id: SessionId, item: QueueItemId) -> Result<(), ClientError> {
+        self.act(Method::DELETE, &format!("/api/sessions/{id}/queue/{item}"), NO_BODY).await
+    }
+
+    /// `POST /api/sessions/{id}/queue/resume`: goes on with messages that are held.
+    pub async fn resume_queue(&self, id: SessionId) -> Result<(), ClientError> {
+        self.act(Method::POST, &format!("/api/sessions/{id}/queue/resume"), NO_BODY).await
+    }
+
+    /// `POST …/structured/prompt`: returns once the prompt is on disk and on its way to the agent. A connection that
+    /// breaks is tried again, and still one prompt is sent.
     pub async fn prompt(&self, id: SessionId, prompt: &PromptBody) -> Result<(), ClientError> {
-        self.act(Method::POST, &format!("/api/sessions/{id}/structured/prompt"), Some(prompt)).await
+        let path = format!("/api/sessions/{id}/structured/prompt");
+        self.start(&path, Some(prompt)).await.map(|_answer_without_content| ())
     }
 
     /// `POST …/structured/cancel`: cancels the active turn; nothing happens without one.
@@ -158,9 +197,34 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<Answer, ClientError> {
-        let body = body.map(|body| serde_json::to_vec(body).expect("request bodies are plain JSON"));
-        self.door.exchange(method, path, body).await
+        self.door.exchange(method, path, body.map(as_json), None).await
     }
+
+    /// Sends a POST that starts something, again where it is unknown whether it arrived. All tries have one
+    /// `Idempotency-Key`, so that whatever arrived counts once (CONTRACT §11.5).
+    async fn start(&self, path: &str, body: Option<&impl Serialize>) -> Result<Answer, ClientError> {
+        let body = body.map(as_json);
+        let key = HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is visible ASCII");
+        let mut lost = None;
+        for pause in TRY_AGAIN_AFTER {
+            match self.door.exchange(Method::POST, path, body.clone(), Some(&key)).await {
+                Err(error @ ClientError::BrokenOff { .. }) => lost = Some(error),
+                // Only behind a try that broke off: then the daemon is about to come back.
+                Err(ClientError::Unreachable { .. }) if lost.is_some() => {}
+                answered => return answered,
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.door.exchange(Method::POST, path, body, Some(&key)).await
+    }
+}
+
+/// The pauses between the tries of a request whose connection broke. A daemon is back after a restart within them.
+const TRY_AGAIN_AFTER: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(2)];
+
+fn as_json(body: &impl Serialize) -> Bytes {
+    serde_json::to_vec(body).expect("request bodies are plain JSON").into()
 }
 
 const NO_BODY: Option<&()> = None;

@@ -3,7 +3,7 @@
 use crate::{ClientError, UnreadableAnswer};
 use bytes::Bytes;
 use futures_util::future::{self, Either};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
@@ -25,6 +25,8 @@ const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 /// The longest answer that is read. A replay page ends at 4 MiB but holds at least one event, whose line may have
 /// 8 MiB and appear in several deltas and in the state.
 const ANSWER_MAX_BYTES: usize = 128 << 20;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Where the daemon listens and as whom to speak.
 #[derive(Debug, Clone)]
@@ -62,15 +64,20 @@ impl Door {
         Ok(stream)
     }
 
-    /// Sends one request and reads the whole answer; a refusal becomes [`ClientError::Problem`].
+    /// Sends one request and reads the whole answer; a refusal becomes [`ClientError::Problem`]. `key` is what a retry
+    /// has in common with its first try.
     pub(crate) async fn exchange(
         &self,
         method: Method,
         path: &str,
-        body: Option<Vec<u8>>,
+        body: Option<Bytes>,
+        key: Option<&HeaderValue>,
     ) -> Result<Answer, ClientError> {
         let route = format!("{method} {path}");
-        let request = self.request(method, path, body);
+        let mut request = self.request(method, path, body);
+        if let Some(key) = key {
+            request.headers_mut().insert(IDEMPOTENCY_KEY, key.clone());
+        }
         let work = async {
             let stream = self.dial().await?;
             let broken = |source| ClientError::BrokenOff { route: route.clone(), source };
@@ -85,8 +92,8 @@ impl Door {
     }
 
     /// A request with the headers that every request has.
-    pub(crate) fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::from(body.map(Bytes::from).unwrap_or_default()));
+    pub(crate) fn request(&self, method: Method, path: &str, body: Option<Bytes>) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::from(body.unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().expect("paths are built of route words, UUIDs and numbers");
         let headers = request.headers_mut();

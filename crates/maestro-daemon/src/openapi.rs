@@ -17,6 +17,7 @@ use utoipa::OpenApi;
     tags(
         (name = "sessions", description = "Which sessions there are, and their lives."),
         (name = "structured", description = "Prompts, approvals, history, and the socket of a session."),
+        (name = "queue", description = "The messages that wait for a session's turn."),
         (name = "agents", description = "The agents that a session can have."),
         (name = "health", description = "How the daemon is."),
         (name = "usage", description = "What the agents have used."),

@@ -1,6 +1,7 @@
 //! Which sessions there are. The registry's actor owns the one list; everybody else asks it.
 
 mod actor;
+mod claims;
 mod creation;
 mod health;
 mod recovery;
@@ -8,9 +9,11 @@ mod usage;
 
 use crate::{
     account::AccountScope,
-    session::{SessionError, SessionHandle, StoredSession, Surroundings},
+    session::{SessionError, SessionHandle, StoredQueue, StoredSession, Surroundings},
 };
-use maestro_protocol::{AgentList, CreateSession, Session, SessionId};
+use claims::Claimed;
+use maestro_protocol::{AgentList, CreateSession, RequestMark, Session, SessionId};
+use serde_json::Value;
 use std::fmt;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,6 +38,20 @@ pub(crate) enum CreateError {
     },
     #[error("the daemon is shutting down")]
     ShuttingDown,
+    #[error("this `Idempotency-Key` belongs to an earlier request with another body: take a new one")]
+    KeyReused,
+}
+
+/// What a session is to be made of.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) wish: CreateSession,
+    /// The first message of its queue.
+    pub(crate) prompt: Option<Vec<Value>>,
+    /// Which client wishes it.
+    pub(crate) client: String,
+    /// The request, where it can be retried.
+    pub(crate) request: Option<RequestMark>,
 }
 
 /// What is asked of the registry.
@@ -62,6 +79,18 @@ enum Request {
     Ledgers {
         scope: AccountScope,
         reply: oneshot::Sender<Vec<usage::SessionLedger>>,
+    },
+    /// Ask whether a creation is the retry of an earlier one. Whoever is told that it is not has the key until the
+    /// session is adopted or the key released; others with it wait until then.
+    Claim {
+        scope: AccountScope,
+        request: RequestMark,
+        reply: oneshot::Sender<Claimed>,
+    },
+    /// Give a claimed key back: no session came of it.
+    Release {
+        scope: AccountScope,
+        key: String,
     },
     /// Take in a new session, whose sidecar is stored, and begin to start its agent.
     Adopt {
@@ -113,22 +142,49 @@ impl Registry {
         self.ask(|reply| Request::Handle { scope, id, reply }).await
     }
 
-    /// Creates a session and begins to start its agent.
-    pub(crate) async fn create(
-        &self,
-        scope: &AccountScope,
-        wish: CreateSession,
-    ) -> Result<Session, CreateError> {
-        let stored = creation::new_session(&self.around, scope, wish)?;
-        let registry = self.clone();
-        // A task of its own: a client that leaves now must not leave a stored session that nobody knows.
-        let creating = self.around.tasks.spawn(async move { registry.store_and_adopt(stored).await });
+    /// Creates a session and begins to start its agent; a retry gets the session that the first try made.
+    pub(crate) async fn create(&self, scope: &AccountScope, new: NewSession) -> Result<Session, CreateError> {
+        let (registry, scope) = (self.clone(), scope.clone());
+        // A task of its own: a client that leaves now must not leave a stored session that nobody knows, nor a key that
+        // nobody gives back.
+        let creating = self.around.tasks.spawn(async move { registry.create_once(&scope, new).await });
         creating.await.unwrap_or(Err(CreateError::ShuttingDown))
     }
 
-    async fn store_and_adopt(&self, stored: StoredSession) -> Result<Session, CreateError> {
+    async fn create_once(&self, scope: &AccountScope, new: NewSession) -> Result<Session, CreateError> {
+        let Some(request) = new.request.clone() else { return self.create_new(scope, new).await };
+        let key = request.key.clone();
+        let claim = |reply| Request::Claim { scope: scope.clone(), request, reply };
+        match self.ask(claim).await.map_err(|_gone| CreateError::ShuttingDown)? {
+            Claimed::Done(session) => return Ok(*session),
+            Claimed::OtherBody => return Err(CreateError::KeyReused),
+            Claimed::Yours => {}
+        }
+        let created = self.create_new(scope, new).await;
+        if created.is_err() {
+            // An error means that the registry is gone, and with it every claim.
+            drop(self.requests.send(Request::Release { scope: scope.clone(), key }).await);
+        }
+        created
+    }
+
+    async fn create_new(&self, scope: &AccountScope, new: NewSession) -> Result<Session, CreateError> {
+        let (stored, queue) = creation::new_session(&self.around, scope, new)?;
+        self.store_and_adopt(stored, queue).await
+    }
+
+    async fn store_and_adopt(
+        &self,
+        stored: StoredSession,
+        queue: Option<StoredQueue>,
+    ) -> Result<Session, CreateError> {
         let (logs, id, copy) = (self.around.logs.clone(), stored.id(), stored.clone());
-        let written = tokio::task::spawn_blocking(move || logs.write_sidecar(id, &copy)).await;
+        let written = tokio::task::spawn_blocking(move || {
+            // The queue first: with its sidecar the session is there, and whole.
+            queue.map_or(Ok(()), |queue| logs.write_queue(id, &queue))?;
+            logs.write_sidecar(id, &copy)
+        });
+        let written = written.await;
         written
             .map_err(|_panicked_or_cancelled| CreateError::ShuttingDown)?
             .map_err(|source| CreateError::Store { source })?;

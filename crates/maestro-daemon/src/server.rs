@@ -17,6 +17,7 @@ mod listener;
 mod pace;
 mod peer;
 pub(crate) mod problem;
+mod retry;
 pub(crate) mod routes;
 mod socket;
 #[cfg(test)]

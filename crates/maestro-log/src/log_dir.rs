@@ -61,6 +61,7 @@ pub(crate) enum Part {
     Index,
     Checkpoints,
     Marker,
+    Queue,
 }
 
 impl Part {
@@ -71,16 +72,22 @@ impl Part {
             Self::Index => "index",
             Self::Checkpoints => "checkpoints",
             Self::Marker => "recover",
+            Self::Queue => "queue.json",
         }
     }
 }
 
 impl LogDir {
-    /// Opens the directory, which exists, and removes what a killed process left half-written in it.
+    /// Opens the directory, which exists, and removes what a killed process left half-written in it: temporary files,
+    /// and the queue of a session whose sidecar was never stored.
     pub fn open(dir: &Path, committer: &Committer) -> Result<Self, LogDirError> {
         let opened = Self { dir: dir.into(), committer: committer.clone() };
         for name in opened.names()? {
-            if name.ends_with(files::TEMPORARY) && session_of(&name).is_some() {
+            let Some(id) = session_of(&name) else { continue };
+            let is_queue = name == Self::name(id, Part::Queue);
+            if name.ends_with(files::TEMPORARY)
+                || (is_queue && matches!(opened.path(id, Part::Sidecar).try_exists(), Ok(false)))
+            {
                 let path = dir.join(name);
                 fs::remove_file(&path).map_err(|source| LogDirError::Clean { path, source })?;
             }
@@ -120,7 +127,8 @@ impl LogDir {
     /// Removes everything of a session. The sidecar goes last, so that after a crash the session is still listed and can
     /// be removed again.
     pub fn remove(&self, id: SessionId) -> Result<(), LogDirError> {
-        for part in [Part::Marker, Part::Index, Part::Checkpoints, Part::Log, Part::Sidecar] {
+        let parts = [Part::Marker, Part::Index, Part::Checkpoints, Part::Log, Part::Queue, Part::Sidecar];
+        for part in parts {
             let path = self.path(id, part);
             match fs::remove_file(&path) {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Sidecars and recover markers (CONTRACT §5.7).
+//! Sidecars, queue files and recover markers (CONTRACT §5.7).
 
 use crate::{
     files,
@@ -13,7 +13,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why a sidecar could not be read or written.
+/// Why a sidecar or a queue file could not be read or written.
 #[derive(Debug, Error)]
 pub enum SidecarError {
     /// It cannot be opened or read.
@@ -26,7 +26,7 @@ pub enum SidecarError {
         source: io::Error,
     },
     /// What is in it is not what was asked for.
-    #[error("the session file {} does not hold a session; mend it, or move it away", path.display())]
+    #[error("the session file {} does not hold what it should; mend it, or move it away", path.display())]
     Decode {
         /// The sidecar.
         path: PathBuf,
@@ -89,7 +89,27 @@ pub struct Sidecars<T> {
 impl LogDir {
     /// What a session's sidecar holds; `None` if it has none.
     pub fn read_sidecar<T: DeserializeOwned>(&self, id: SessionId) -> Result<Option<T>, SidecarError> {
-        let path = self.path(id, Part::Sidecar);
+        self.read_part(id, Part::Sidecar)
+    }
+
+    /// Replaces a session's sidecar. A crash at any moment leaves the old one whole or the new one; after `Ok` the new
+    /// one survives a loss of power.
+    pub fn write_sidecar<T: Serialize>(&self, id: SessionId, value: &T) -> Result<(), SidecarError> {
+        self.write_part(id, Part::Sidecar, value)
+    }
+
+    /// What a session's queue file holds; `None` if it has none.
+    pub fn read_queue<T: DeserializeOwned>(&self, id: SessionId) -> Result<Option<T>, SidecarError> {
+        self.read_part(id, Part::Queue)
+    }
+
+    /// Replaces a session's queue file, as [`LogDir::write_sidecar`] does.
+    pub fn write_queue<T: Serialize>(&self, id: SessionId, value: &T) -> Result<(), SidecarError> {
+        self.write_part(id, Part::Queue, value)
+    }
+
+    fn read_part<T: DeserializeOwned>(&self, id: SessionId, part: Part) -> Result<Option<T>, SidecarError> {
+        let path = self.path(id, part);
         let read = || -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
             files::open_regular(&path, OpenOptions::new().read(true))?.read_to_end(&mut bytes)?;
@@ -105,15 +125,13 @@ impl LogDir {
         }
     }
 
-    /// Replaces a session's sidecar. A crash at any moment leaves the old one whole or the new one; after `Ok` the new
-    /// one survives a loss of power.
-    pub fn write_sidecar<T: Serialize>(&self, id: SessionId, value: &T) -> Result<(), SidecarError> {
-        let path = self.path(id, Part::Sidecar);
+    fn write_part<T: Serialize>(&self, id: SessionId, part: Part, value: &T) -> Result<(), SidecarError> {
+        let path = self.path(id, part);
         let bytes = match serde_json::to_vec(value) {
             Ok(bytes) => bytes,
             Err(source) => return Err(SidecarError::Encode { path, source }),
         };
-        files::replace(self.dir(), &Self::name(id, Part::Sidecar), &bytes)
+        files::replace(self.dir(), &Self::name(id, part), &bytes)
             .map_err(|source| SidecarError::Write { path, source })
     }
 

@@ -15,14 +15,18 @@ use crate::touch::{Action, Touch};
 pub use chosen::Chosen;
 use kept::Kept;
 use maestro_protocol::{
-    Command, ContextWindow, Cursor, Origin, ReducedState, RowId, Spending, StateKey, Timestamp, TurnState,
-    Usage,
+    Command, ContextWindow, Cursor, Origin, QueueItemId, ReducedState, RequestMark, RowId, Spending,
+    StateKey, Timestamp, TurnState, Usage,
 };
 use offer::Offer;
 use prompt::OpenPrompt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::VecDeque;
 use title::Title;
+
+/// Prompts whose `Idempotency-Key` is remembered. A client retries what it sent last, and a turn is one prompt.
+const REQUESTS_MAX: usize = 16;
 
 /// The fold of a log to its reduced state. It holds no rows: a line's rows are named by the touches it gives. A later
 /// fold resumes from its [checkpoints](StateFold::checkpoint); serialised by other means it lacks its large values.
@@ -38,6 +42,13 @@ pub struct StateFold {
     /// Whether nothing came of the first prompt yet.
     #[serde(default)]
     is_unheard: bool,
+    /// The message of the queue that was sent last. One is enough: before the next is sent, the queue's file is stored
+    /// without this one.
+    #[serde(default)]
+    sent_item: Option<QueueItemId>,
+    /// The newest prompts that had an `Idempotency-Key`, oldest first.
+    #[serde(default)]
+    requests: VecDeque<(RequestMark, Timestamp)>,
     open_row: Option<OpenRow>,
     unsettled_approvals: Vec<RowId>,
     plan: Kept<Value>,
@@ -122,7 +133,7 @@ impl StateFold {
         step
     }
 
-    /// The state after the last line. `pending_approval` is in no log and always `None` here.
+    /// The state after the last line. `pending_approval` and `queue` are in no log and always `None` here.
     pub fn state(&self) -> ReducedState {
         ReducedState {
             turn: self.turn.clone(),
@@ -135,6 +146,7 @@ impl StateFold {
             config_options: self.config_options.get().cloned(),
             commands: self.commands.get().cloned(),
             title: self.title.shown().map(str::to_owned),
+            queue: None,
         }
     }
 
@@ -142,7 +154,8 @@ impl StateFold {
     pub(crate) fn key_json(&self, key: StateKey) -> Vec<u8> {
         let json = match key {
             StateKey::Turn => serde_json::to_vec(&self.turn),
-            StateKey::PendingApproval => serde_json::to_vec(&()),
+            // In no log.
+            StateKey::PendingApproval | StateKey::Queue => serde_json::to_vec(&()),
             StateKey::Plan => serde_json::to_vec(&self.plan.get()),
             StateKey::Usage => serde_json::to_vec(&self.usage),
             StateKey::Context => serde_json::to_vec(&self.context.window()),
@@ -187,6 +200,15 @@ impl StateFold {
     /// came of it, as without a sign-in, was not.
     pub fn has_prompt(&self) -> bool {
         self.has_prompt
+    }
+
+    /// The message of the queue whose prompt is in the log, the last one of them (CONTRACT §8.7).
+    pub fn sent_item(&self) -> Option<QueueItemId> {
+        self.sent_item
+    }
+    /// The prompts that had an `Idempotency-Key` and when they began, the newest ones, oldest first (CONTRACT §11.5).
+    pub fn requests(&self) -> impl DoubleEndedIterator<Item = &(RequestMark, Timestamp)> {
+        self.requests.iter()
     }
 
     fn update(&mut self, cursor: Cursor, update: &Update, step: &mut Step) {

@@ -62,6 +62,11 @@ uuid_id!(
     Nonce,
     "nonce"
 );
+uuid_id!(
+    /// A message that waits in a session's queue (CONTRACT §8.7).
+    QueueItemId,
+    "queue item id"
+);
 
 /// The id of a transcript row: `user:…`, `agent:…`, `thought:…`, `tool:…`, `approval:…`, `notice:…` or `plan`
 /// (CONTRACT §4.1). Unique in its session and stable for ever.

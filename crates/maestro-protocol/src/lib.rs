@@ -19,6 +19,7 @@ mod id;
 pub mod json;
 mod line;
 mod problem;
+mod queue;
 mod request;
 mod session;
 mod state;
@@ -31,12 +32,13 @@ pub use agent::{AgentInfo, AgentList};
 pub use frame::{Frame, ReplayEvent, ReplayPage, TextFrame};
 pub use health::{DiskSpace, Health, HealthStatus, SessionCounts, Trouble, TroubleKind};
 pub use hunk::{DiffBlock, Hunk, HunkLine, HunkLineKind, Omitted, RowHunks};
-pub use id::{AgentKey, Cursor, InvalidId, Nonce, RowId, SessionId};
+pub use id::{AgentKey, Cursor, InvalidId, Nonce, QueueItemId, RowId, SessionId};
 pub use line::{
     ApprovalLine, ApprovalOutcome, ApprovalResolvedLine, ClockLine, Envelope, NoticeLine, NoticeReason,
     OutcomeCause, OutcomeKind, SessionLine, SessionLineEvent, SummaryLine, TurnLine,
 };
 pub use problem::{Problem, ProblemCode};
+pub use queue::{Author, EditQueueItem, Queue, QueueHold, QueueItem, QueuePreview, QueueState, RequestMark};
 pub use request::{
     ApprovalAnswer, ConfigValue, CreateSession, Decision, Deltas, PromptBody, RenameSession, ReplayQuery,
     SessionList, SetConfig, SetMode, SetModel, WatchQuery,

@@ -1,7 +1,7 @@
 //! The daemon's own lines in the event log. Everything else in a log is the `params` of an agent's notification,
 //! byte for byte (CONTRACT §5).
 
-use crate::{ConfigValue, Decision, Origin, RowId, Timestamp, TranscriptRow};
+use crate::{ConfigValue, Decision, Origin, QueueItemId, RequestMark, RowId, Timestamp, TranscriptRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -110,6 +110,12 @@ pub enum TurnLine {
         /// The minted id of the prompt's `user_message_chunk` line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
+        /// The message of the queue that is its prompt. Once that prompt's line follows, the message waits no more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queue_item: Option<QueueItemId>,
+        /// The request that was its prompt, where it had an `Idempotency-Key`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<RequestMark>,
         /// When.
         at: Timestamp,
     },

@@ -39,10 +39,14 @@ pub enum ProblemCode {
     AgentRefused,
     /// 409: the session's event log cannot be opened, or takes no more lines after a failure of the disk.
     LogFailed,
+    /// 409: as many messages wait in the session's queue, or as many bytes, as may.
+    QueueFull,
     /// 413: the body is too long.
     BodyTooLarge,
     /// 415: the body is not `application/json`.
     UnsupportedMediaType,
+    /// 422: the `Idempotency-Key` belongs to an earlier request with another body.
+    IdempotencyKeyReused,
     /// 503: the session's mailbox is full, or the daemon shuts down; try again after `Retry-After`.
     Busy,
     /// 504: the agent did not answer in time; it may still do what was asked.

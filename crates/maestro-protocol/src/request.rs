@@ -28,6 +28,9 @@ pub struct CreateSession {
     /// The model to start with; the default is the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The first prompt. It waits in the session's queue and is sent when the agent runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptBody>,
 }
 
 /// `GET /api/sessions`.

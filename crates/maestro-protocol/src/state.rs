@@ -1,4 +1,4 @@
-use crate::{Nonce, RowId, Timestamp, Usage};
+use crate::{Nonce, QueueState, RowId, Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -46,6 +46,9 @@ pub struct ReducedState {
     /// The session's title (CONTRACT §9).
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub title: Option<String>,
+    /// The messages that wait (CONTRACT §8.7). In the live state always; absent in replay, since it is in no log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueState>,
 }
 
 /// The top-level keys of [`ReducedState`], in their order.
@@ -72,6 +75,8 @@ pub enum StateKey {
     Commands,
     /// `title`
     Title,
+    /// `queue`
+    Queue,
 }
 
 /// The indicators of a turn, all derived from the log.

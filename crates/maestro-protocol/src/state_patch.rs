@@ -1,5 +1,6 @@
 use crate::{
-    Command, ContextWindow, ModeState, ModelState, PendingApproval, ReducedState, StateKey, TurnState, Usage,
+    Command, ContextWindow, ModeState, ModelState, PendingApproval, QueueState, ReducedState, StateKey,
+    TurnState, Usage,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -49,6 +50,10 @@ pub struct StatePatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub title: Option<Option<String>>,
+    /// The messages that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub queue: Option<QueueState>,
 }
 
 impl StatePatch {
@@ -66,6 +71,7 @@ impl StatePatch {
             config_options: has(StateKey::ConfigOptions).then_some(state.config_options),
             commands: has(StateKey::Commands).then_some(state.commands),
             title: has(StateKey::Title).then_some(state.title),
+            queue: state.queue.filter(|_| has(StateKey::Queue)),
         }
     }
 
@@ -81,6 +87,8 @@ impl StatePatch {
         lay(&mut state.config_options, self.config_options);
         lay(&mut state.commands, self.commands);
         lay(&mut state.title, self.title);
+        // A live state always has one, so it is never cleared.
+        lay(&mut state.queue, self.queue.map(Some));
     }
 }
 
@@ -98,10 +106,10 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> R
 #[cfg(test)]
 mod tests {
     use super::StatePatch;
-    use crate::{ReducedState, StateKey};
+    use crate::{QueueState, ReducedState, StateKey};
     use serde_json::{Map, Value, json};
 
-    const ALL: [StateKey; 10] = [
+    const ALL: [StateKey; 11] = [
         StateKey::Turn,
         StateKey::PendingApproval,
         StateKey::Plan,
@@ -112,6 +120,7 @@ mod tests {
         StateKey::ConfigOptions,
         StateKey::Commands,
         StateKey::Title,
+        StateKey::Queue,
     ];
 
     /// Every key with something in it.
@@ -129,6 +138,7 @@ mod tests {
             "config_options": [],
             "commands": [{"name": "c", "description": "d", "hint": null}],
             "title": "t",
+            "queue": {"items": [], "held": "failed"},
         }))
         .expect("a state")
     }
@@ -158,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_patch_sets_and_clears_its_keys_and_no_other() {
-        let (empty, full) = (ReducedState::default(), full());
+        let empty = ReducedState { queue: Some(QueueState::default()), ..ReducedState::default() };
+        let full = full();
         let keys = serde_json::to_value(&full).expect("JSON").as_object().expect("keys").len();
         assert_eq!(ALL.len(), keys, "a key of the state is missing here");
         for key in ALL {

@@ -131,6 +131,13 @@ impl Door {
         self.request(Method::POST, path, Some(body)).await
     }
 
+    /// `POST` of JSON with an `Idempotency-Key`.
+    pub async fn post_with_key(&self, path: &str, body: &Value, key: &str) -> Result<Answer, DoorError> {
+        let request = Request::builder().method(Method::POST).uri(path).header(header::HOST, "localhost");
+        let request = request.header(header::CONTENT_TYPE, "application/json").header("idempotency-key", key);
+        self.send(request.body(Full::from(body.to_string())).map_err(DoorError::Request)?).await
+    }
+
     /// `PATCH` of JSON.
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer, DoorError> {
         self.request(Method::PATCH, path, Some(body)).await

@@ -5,6 +5,7 @@ pub(crate) mod approval;
 mod diff;
 mod notice;
 mod plan;
+pub(crate) mod queue;
 pub(crate) mod session;
 pub(crate) mod stream;
 mod tool;

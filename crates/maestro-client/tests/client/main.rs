@@ -4,9 +4,9 @@ mod server;
 
 use maestro_client::{Client, ClientError, LiveFrame, StructuredEvent, StructuredStream, UnreadableAnswer};
 use maestro_protocol::{
-    ConfigValue, CreateSession, Decision, Deltas, EndReason, Frame, Nonce, ProblemCode, PromptBody,
-    ReducedState, ReplayQuery, RowId, SessionId, SetConfig, SetMode, SetModel, Status, TextFrame, View,
-    WatchQuery,
+    ConfigValue, CreateSession, Decision, Deltas, EditQueueItem, EndReason, Frame, Nonce, ProblemCode,
+    PromptBody, QueueHold, ReducedState, ReplayQuery, RowId, SessionId, SetConfig, SetMode, SetModel, Status,
+    TextFrame, View, WatchQuery,
 };
 use serde_json::json;
 use server::{DEAD, GARBAGE, LIVE, Server};
@@ -45,6 +45,7 @@ async fn every_request_has_its_method_path_body_and_client_name() {
         title: None,
         mode: None,
         model: Some("m".into()),
+        prompt: None,
     };
     assert_eq!(client.create_session(&wish).await.expect("created").status, Status::Starting);
     assert_eq!(client.session(live).await.expect("found").id, live);
@@ -90,6 +91,43 @@ async fn every_request_has_its_method_path_body_and_client_name() {
     ]);
     assert_eq!(json!(seen), expect);
     assert_eq!(server.user_agents(), ["maestro-cli/9.9.9"]);
+}
+
+#[tokio::test]
+async fn the_queue_has_its_requests() {
+    let server = Server::start();
+    let client = client(&server).await;
+    let (live, item) = (id(LIVE), LIVE.parse().expect("an id"));
+    let queue = client.queue(live).await.expect("read");
+    assert_eq!((queue.items.len(), queue.held), (1, Some(QueueHold::Failed)));
+    let edit = EditQueueItem { position: Some(0), ..EditQueueItem::default() };
+    client.edit_queued(live, item, &edit).await.expect("edited");
+    client.remove_queued(live, item).await.expect("removed");
+    client.resume_queue(live).await.expect("resumed");
+    let expect = json!([
+        [format!("GET /api/sessions/{LIVE}/queue"), null],
+        [format!("PATCH /api/sessions/{LIVE}/queue/{LIVE}"), {"position": 0}],
+        [format!("DELETE /api/sessions/{LIVE}/queue/{LIVE}"), null],
+        [format!("POST /api/sessions/{LIVE}/queue/resume"), null],
+    ]);
+    assert_eq!(json!(server.requests()), expect);
+    assert_eq!(server.keys(), Vec::<String>::new(), "nothing of these starts something");
+}
+
+#[tokio::test]
+async fn what_starts_something_is_tried_again_with_one_key() {
+    let server = Server::start();
+    let client = client(&server).await;
+    let message = PromptBody { text: Some("hi".into()), content: None };
+    client.queue_message(id(LIVE), &message).await.expect("at last");
+    let sent = json!([format!("POST /api/sessions/{LIVE}/queue"), {"text": "hi"}]);
+    assert_eq!(json!(server.requests()), json!([sent, sent, sent]));
+    let keys = server.keys();
+    assert!(keys.len() == 3 && keys.iter().all(|key| *key == keys[0] && !key.is_empty()), "{keys:?}");
+    client.prompt(id(LIVE), &message).await.expect("prompted");
+    client.restart(id(LIVE)).await.expect("restarted");
+    let keys = server.keys();
+    assert!(keys.len() == 5 && keys[2] != keys[3] && keys[3] != keys[4], "each wish has its own: {keys:?}");
 }
 
 #[tokio::test]

@@ -35,6 +35,9 @@ struct Record {
     requests: Mutex<Vec<(String, Option<Value>)>>,
     user_agents: Mutex<Vec<String>>,
     socket_queries: Mutex<Vec<String>>,
+    /// The keys of retries, of the requests that have one.
+    keys: Mutex<Vec<String>>,
+    tries_to_queue: AtomicUsize,
     sockets_opened: AtomicUsize,
     sockets_open: AtomicUsize,
 }
@@ -76,6 +79,10 @@ impl Server {
         self.record.socket_queries.lock().expect("unpoisoned").clone()
     }
 
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.record.keys.lock().expect("unpoisoned").clone()
+    }
+
     pub(crate) fn open_sockets(&self) -> usize {
         self.record.sockets_open.load(Ordering::SeqCst)
     }
@@ -92,6 +99,9 @@ fn router(record: Arc<Record>) -> Router {
         .route("/api/sessions", get(list).post(create))
         .route("/api/sessions/{id}", get(show).patch(show).merge(delete(kill)))
         .route("/api/sessions/{id}/restart", post(show))
+        .route("/api/sessions/{id}/queue", get(queue).post(queue_at_last))
+        .route("/api/sessions/{id}/queue/resume", post(accept))
+        .route("/api/sessions/{id}/queue/{item}", delete(|| async { StatusCode::NO_CONTENT }).patch(edit))
         .route("/api/sessions/{id}/structured/prompt", post(accept))
         .route("/api/sessions/{id}/structured/cancel", post(accept))
         .route("/api/sessions/{id}/structured/{setting}", post(|| async { StatusCode::NO_CONTENT }))
@@ -114,6 +124,8 @@ async fn write_down(State(record): State<Arc<Record>>, request: Request, next: N
     let body = (!bytes.is_empty()).then(|| serde_json::from_slice(&bytes).expect("a JSON body"));
     record.requests.lock().expect("unpoisoned").push((format!("{method} {uri}"), body));
     let name = parts.headers.get(header::USER_AGENT).map(|name| name.to_str().expect("ASCII").to_owned());
+    let key = parts.headers.get("idempotency-key").map(|key| key.to_str().expect("ASCII").to_owned());
+    record.keys.lock().expect("unpoisoned").extend(key);
     record.user_agents.lock().expect("unpoisoned").push(name.unwrap_or_default());
     next.run(Request::from_parts(parts, bytes.into())).await
 }
@@ -138,6 +150,28 @@ async fn create() -> (StatusCode, Json<Value>) {
 
 async fn show(Path(id): Path<String>) -> Json<Value> {
     Json(if id == GARBAGE { json!({"id": 1}) } else { session(&id) })
+}
+
+fn item() -> Value {
+    json!({
+        "id": LIVE, "content": [{"type": "text", "text": "hi"}], "created_at": "2026-01-01T00:00:00Z",
+        "by": {"account": "owner@localhost", "client": "cli"},
+    })
+}
+
+async fn queue() -> Json<Value> {
+    Json(json!({"items": [item()], "held": "failed"}))
+}
+
+/// The first two tries get no answer.
+async fn queue_at_last(State(record): State<Arc<Record>>) -> (StatusCode, Json<Value>) {
+    let tries = record.tries_to_queue.fetch_add(1, Ordering::SeqCst);
+    assert!(tries >= 2, "this ends the connection without an answer");
+    (StatusCode::CREATED, Json(item()))
+}
+
+async fn edit() -> Json<Value> {
+    Json(item())
 }
 
 async fn kill(Path(id): Path<String>) -> StatusCode {

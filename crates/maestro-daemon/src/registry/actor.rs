@@ -4,6 +4,7 @@ use crate::{
     account::AccountScope,
     registry::{
         CreateError, REQUESTS_MAX, Registry, Request,
+        claims::{Claimed, Claims},
         health::SessionStanding,
         recovery::{Attempt, Recovery, Then, show_as_left},
         usage::SessionLedger,
@@ -12,7 +13,7 @@ use crate::{
         ActorEnd, Birth, SessionHandle, SessionHealth, StoredSession, Surroundings, Wish, spawn_parts,
     },
 };
-use maestro_protocol::{EndReason, Session, SessionId, Status};
+use maestro_protocol::{EndReason, RequestMark, Session, SessionId, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -46,6 +47,7 @@ struct RegistryActor {
     entries: BTreeMap<SessionId, Entry>,
     actors: JoinSet<ActorEnd>,
     recovery: Recovery,
+    claims: Claims,
     /// Who wants a session whose actor is just leaving.
     waiting: Vec<(SessionId, oneshot::Sender<Option<SessionHandle>>)>,
     shutting_down: bool,
@@ -61,13 +63,16 @@ pub(crate) fn start(
     let (requests_tx, mut requests) = mpsc::channel(REQUESTS_MAX);
     let tasks = around.tasks.clone();
     let (stored, recovery) = Recovery::plan(&around, stored, marked);
-    let entries = stored.into_iter().map(|stored| (stored.id(), Entry::new(stored))).collect();
+    let now = around.sources.clock.now();
+    let stored = stored.into_iter().map(|stored| stored.without_old_keys(now));
+    let entries = stored.map(|stored| (stored.id(), Entry::new(stored))).collect();
     let registry = Registry { requests: requests_tx, around: around.clone() };
     let mut actor = RegistryActor {
         around,
         entries,
         actors: JoinSet::new(),
         recovery,
+        claims: Claims::default(),
         waiting: Vec::new(),
         shutting_down: false,
     };
@@ -103,11 +108,25 @@ impl RegistryActor {
             }
             Request::Standings { scope, reply } => tell(reply, self.standings(&scope)),
             Request::Ledgers { scope, reply } => tell(reply, self.ledgers(&scope)),
+            Request::Claim { scope, request, reply } => self.on_claim(&scope, request, reply),
+            Request::Release { scope, key } => self.claims.release(scope.account(), &key),
             Request::Adopt { stored, reply } => tell(reply, self.adopt(*stored)),
             Request::ShutDown { reply } => {
                 self.shut_down().await;
                 tell(reply, ());
             }
+        }
+    }
+
+    /// A key that a session was made with is in that session's sidecar, so there is no other list of them.
+    fn on_claim(&mut self, scope: &AccountScope, request: RequestMark, reply: oneshot::Sender<Claimed>) {
+        let now = self.around.sources.clock.now();
+        let mut own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let earlier = own.find_map(|entry| entry.stored.created.as_ref()?.answer_to(&request, now));
+        match earlier {
+            Some(Ok(session)) => tell(reply, Claimed::Done(Box::new(session))),
+            Some(Err(_other_body)) => tell(reply, Claimed::OtherBody),
+            None => self.claims.claim(scope.account(), request, reply),
         }
     }
 
@@ -194,6 +213,9 @@ impl RegistryActor {
         }
         let id = stored.id();
         let session = stored.session.clone();
+        if let Some(created) = &stored.created {
+            self.claims.settle(&session, &created.request);
+        }
         self.entries.insert(id, Entry::new(stored));
         // One whose agent is missing is dead already.
         if session.status == Status::Starting {

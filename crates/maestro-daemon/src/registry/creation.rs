@@ -2,19 +2,20 @@
 
 use crate::{
     account::AccountScope,
-    registry::CreateError,
-    session::{StoredSession, Surroundings},
+    registry::{CreateError, NewSession},
+    session::{Made, StoredQueue, StoredSession, Surroundings, first_queue},
 };
-use maestro_protocol::{CreateSession, EndReason, Session, SessionId, Status, View};
+use maestro_protocol::{Author, EndReason, QueueItem, QueueItemId, Session, SessionId, Status, View};
 use std::path::Path;
 
-/// Checks the wish and makes the session of it. Nothing is stored. One whose agent is not installed is dead from the
+/// Checks the wish and makes the session of it, and its queue, if it begins with a prompt. Nothing is stored. One whose agent is not installed is dead from the
 /// beginning and says how to install it (CONTRACT §2.2).
 pub(super) fn new_session(
     around: &Surroundings,
     scope: &AccountScope,
-    wish: CreateSession,
-) -> Result<StoredSession, CreateError> {
+    new: NewSession,
+) -> Result<(StoredSession, Option<StoredQueue>), CreateError> {
+    let NewSession { wish, prompt, client, request } = new;
     let agents = &around.agents;
     let agent = wish.agent.unwrap_or_else(|| agents.default_key());
     if !agents.contains(&agent) {
@@ -43,17 +44,27 @@ pub(super) fn new_session(
         updated_at: now,
         usage: None,
     };
-    Ok(StoredSession {
+    let queue = prompt.map(|content| {
+        let id = QueueItemId::from_uuid(around.sources.entropy.uuid());
+        let by = Author { account: scope.account().to_owned(), client };
+        first_queue(QueueItem { id, content, created_at: now, by })
+    });
+    let created = request.map(|request| Box::new(Made { request, at: now, session: session.clone() }));
+    let (mode, model) = (wish.mode, wish.model);
+    let stored = StoredSession {
         session,
         env,
-        mode: wish.mode,
-        model: wish.model,
+        mode,
+        model,
         load_supported: None,
         doubtful_from: None,
         spawn: None,
         spawned_in: None,
         ledger: None,
-    })
+        created,
+        restarted: None,
+    };
+    Ok((stored, queue))
 }
 
 /// Where a session of the daemon's own user works unless it says otherwise.

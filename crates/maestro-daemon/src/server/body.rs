@@ -8,7 +8,8 @@ use axum::{
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use maestro_protocol::{
-    ApprovalAnswer, CreateSession, ProblemCode, PromptBody, RenameSession, SetConfig, SetMode, SetModel, json,
+    ApprovalAnswer, CreateSession, EditQueueItem, ProblemCode, PromptBody, RenameSession, SetConfig, SetMode,
+    SetModel, json,
 };
 use serde::{
     Deserialize,
@@ -43,13 +44,11 @@ pub(super) trait RequestBody: DeserializeOwned {
 }
 
 impl RequestBody for CreateSession {
+    const MAX_BYTES: usize = PROMPT_MAX_BYTES;
+    const NESTING_FIELD: Option<&'static str> = Some("prompt");
     const REFUSED: &'static [(&'static str, &'static str)] = &[
         ("worktree", "this build has no worktrees: leave `worktree` out and give a `cwd`"),
         ("commander", "this build has no commanders: leave `commander` out"),
-        (
-            "prompt",
-            "this build does not start a session with a prompt: leave `prompt` out and send one afterwards",
-        ),
         ("trust", "this build has no trust setting: leave `trust` out"),
     ];
 }
@@ -58,6 +57,10 @@ impl RequestBody for SetMode {}
 impl RequestBody for SetModel {}
 impl RequestBody for SetConfig {}
 impl RequestBody for ApprovalAnswer {}
+impl RequestBody for EditQueueItem {
+    const MAX_BYTES: usize = PROMPT_MAX_BYTES;
+    const NESTING_FIELD: Option<&'static str> = Some("content");
+}
 impl RequestBody for PromptBody {
     const MAX_BYTES: usize = PROMPT_MAX_BYTES;
     const NESTING_FIELD: Option<&'static str> = Some("content");

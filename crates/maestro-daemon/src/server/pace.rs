@@ -47,10 +47,11 @@ impl Pace {
     /// past means at once. What is only added in the text form costs what is new and never waits: what comes while a
     /// frame is under way is in the next. Rows as a whole are bounded in that form too.
     pub(super) fn due(&self, held: &Held, pulse: &Pulse) -> Option<Instant> {
-        if pulse.cursor <= held.cursor {
+        let has_news_beside = pulse.overlay > held.overlay;
+        if pulse.cursor <= held.cursor && !has_news_beside {
             return None;
         }
-        let hurries = pulse.urgent > held.cursor || pulse.ended.is_some();
+        let hurries = pulse.urgent > held.cursor || has_news_beside || pulse.ended.is_some();
         let grows = pulse.reshaped <= held.cursor;
         let pause = match self.form {
             _ if hurries => Duration::ZERO,
@@ -111,6 +112,12 @@ mod tests {
     }
 
     #[test]
+    fn a_change_without_a_line_goes_at_once() {
+        check(Some(100_000_000), 6, Pulse { overlay: 1, ..at(6, 6) }, Some(0));
+        check(Some(100_000_000), 6, Pulse { overlay: 1, ..at(7, 6) }, Some(0));
+    }
+
+    #[test]
     fn other_changes_wait_by_what_the_last_one_took() {
         check(Some(100), 5, at(6, 5), Some(33));
         check(Some(4 * 1024 * 1024), 5, at(6, 5), Some(1000));
@@ -168,8 +175,15 @@ mod tests {
         let (mut held, mut sent) = (Held::default(), 0);
         for n in 1..=chunks {
             let text = n * piece;
-            let pulse =
-                Pulse { cursor: n, streamed: text, growing: text, reshaped: 0, urgent: 0, ended: None };
+            let pulse = Pulse {
+                cursor: n,
+                streamed: text,
+                growing: text,
+                reshaped: 0,
+                urgent: 0,
+                overlay: 0,
+                ended: None,
+            };
             let (now, next) = (n * every_ms, (n + 1) * every_ms);
             let due =
                 pace.due(&held, &pulse).expect("something is new").max(start + Duration::from_millis(now));

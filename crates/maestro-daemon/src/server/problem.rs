@@ -39,6 +39,12 @@ impl ApiError {
         Self { field: Some(field.into()), ..self }
     }
 
+    /// The same of a value inside of a field.
+    pub(super) fn within(self, outer: &str) -> Self {
+        let field = self.field.map_or_else(|| outer.to_owned(), |inner| format!("{outer}.{inner}"));
+        Self { field: Some(field), ..self }
+    }
+
     pub(super) fn not_found() -> Self {
         Self::new(ProblemCode::NotFound, "there is no such thing here, or it is not yours")
     }
@@ -109,9 +115,11 @@ pub(crate) fn status(code: ProblemCode) -> StatusCode {
         | ProblemCode::CwdMissing
         | ProblemCode::CannotResume
         | ProblemCode::AgentRefused
-        | ProblemCode::LogFailed => StatusCode::CONFLICT,
+        | ProblemCode::LogFailed
+        | ProblemCode::QueueFull => StatusCode::CONFLICT,
         ProblemCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ProblemCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ProblemCode::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
         ProblemCode::Busy => StatusCode::SERVICE_UNAVAILABLE,
         ProblemCode::AgentSilent => StatusCode::GATEWAY_TIMEOUT,
         ProblemCode::LogUnwritable => StatusCode::INSUFFICIENT_STORAGE,
@@ -136,8 +144,12 @@ impl From<SessionError> for ApiError {
             }
             SessionError::AgentRefused { .. } => ProblemCode::AgentRefused,
             SessionError::AgentSilent { .. } => ProblemCode::AgentSilent,
-            SessionError::LogUnwritable => ProblemCode::LogUnwritable,
             SessionError::LogFailed { .. } => ProblemCode::LogFailed,
+            SessionError::LogUnwritable | SessionError::QueueUnwritable => ProblemCode::LogUnwritable,
+            SessionError::NoSuchItem => ProblemCode::NotFound,
+            SessionError::QueueFull { .. } => ProblemCode::QueueFull,
+            SessionError::QueueUnreadable => ProblemCode::Internal,
+            SessionError::KeyReused => ProblemCode::IdempotencyKeyReused,
             SessionError::Busy | SessionError::Gone => ProblemCode::Busy,
         };
         Self::new(code, error.to_string())
@@ -150,6 +162,7 @@ impl From<CreateError> for ApiError {
         match &error {
             CreateError::UnknownAgent { .. } => Self::new(ProblemCode::UnknownAgent, detail).at("agent"),
             CreateError::InvalidCwd { .. } => Self::new(ProblemCode::InvalidCwd, detail).at("cwd"),
+            CreateError::KeyReused => SessionError::KeyReused.into(),
             CreateError::ShuttingDown => Self::new(ProblemCode::Busy, detail),
             CreateError::Store { .. } if is_full(&error) => {
                 let detail = "the disk is full: free some space, then try again";

@@ -3,6 +3,7 @@
 mod agents;
 mod health;
 mod openapi;
+mod queue;
 mod sessions;
 mod structured;
 mod usage;
@@ -14,9 +15,9 @@ use super::{
 use axum::Router;
 use maestro_protocol::ProblemCode::{
     self, AgentPeer, AgentRefused, AgentSilent, AlreadyRunning, BodyTooLarge, Busy, CannotResume, CwdMissing,
-    DecisionNotOffered, Internal, InvalidCwd, InvalidRequest, LogFailed, LogUnwritable, MethodNotAllowed,
-    NotFound, NotOffered, NotStructured, Starting, TurnInFlight, UnknownAgent, UnknownPeer,
-    UnsupportedMediaType,
+    DecisionNotOffered, IdempotencyKeyReused, Internal, InvalidCwd, InvalidRequest, LogFailed, LogUnwritable,
+    MethodNotAllowed, NotFound, NotOffered, NotStructured, QueueFull, Starting, TurnInFlight, UnknownAgent,
+    UnknownPeer, UnsupportedMediaType,
 };
 use std::collections::BTreeMap;
 use utoipa::openapi::{
@@ -50,7 +51,7 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
         // Sessions.
         .routes(can_fail(
             routes!(sessions::create::create),
-            &[CHANGE, BODY, &[UnknownAgent, InvalidCwd, LogUnwritable]],
+            &[CHANGE, BODY, &[UnknownAgent, InvalidCwd, IdempotencyKeyReused, LogUnwritable]],
         ))
         .routes(can_fail(routes!(sessions::list::list), &[]))
         .routes(can_fail(routes!(sessions::get::get), &[&[NotFound]]))
@@ -61,12 +62,51 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
         .routes(can_fail(routes!(sessions::kill::kill), &[CHANGE, &[NotFound]]))
         .routes(can_fail(
             routes!(sessions::restart::restart),
-            &[CHANGE, BODY, &[NotFound, AlreadyRunning, CwdMissing, CannotResume, LogFailed, LogUnwritable]],
+            &[
+                CHANGE,
+                BODY,
+                &[
+                    NotFound,
+                    AlreadyRunning,
+                    CwdMissing,
+                    CannotResume,
+                    IdempotencyKeyReused,
+                    LogFailed,
+                    LogUnwritable,
+                ],
+            ],
+        ))
+        // The messages that wait for a session's turn.
+        .routes(can_fail(routes!(queue::read::read), &[&[NotFound, LogFailed]]))
+        .routes(can_fail(
+            routes!(queue::add::add),
+            &[CHANGE, BODY, &[NotFound, QueueFull, IdempotencyKeyReused, LogFailed, LogUnwritable]],
+        ))
+        .routes(can_fail(
+            routes!(queue::edit::edit),
+            &[CHANGE, BODY, &[NotFound, QueueFull, LogFailed, LogUnwritable]],
+        ))
+        .routes(can_fail(routes!(queue::remove::remove), &[CHANGE, &[NotFound, LogFailed, LogUnwritable]]))
+        .routes(can_fail(
+            routes!(queue::resume::resume),
+            &[CHANGE, BODY, &[NotFound, NotStructured, LogFailed]],
         ))
         // The structured side of a session.
         .routes(can_fail(
             routes!(structured::prompt::prompt),
-            &[CHANGE, BODY, &[NotFound, NotStructured, Starting, TurnInFlight, LogFailed, LogUnwritable]],
+            &[
+                CHANGE,
+                BODY,
+                &[
+                    NotFound,
+                    NotStructured,
+                    Starting,
+                    TurnInFlight,
+                    IdempotencyKeyReused,
+                    LogFailed,
+                    LogUnwritable,
+                ],
+            ],
         ))
         .routes(can_fail(
             routes!(structured::cancel::cancel),

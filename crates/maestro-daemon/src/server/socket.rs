@@ -220,7 +220,7 @@ where
             bytes += frame.len();
             self.put(pieces::of(frame).ok_or(End::Defect)?).await?;
         }
-        if frames.held.cursor > self.held.cursor {
+        if frames.held.cursor >= self.held.cursor {
             self.held = frames.held;
         }
         Ok(bytes)

@@ -6,6 +6,7 @@ mod health;
 mod limits;
 mod over_socket;
 mod peers;
+mod queue;
 mod routes;
 
 use super::{

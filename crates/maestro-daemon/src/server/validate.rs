@@ -2,7 +2,8 @@
 
 use super::problem::ApiError;
 use maestro_protocol::{
-    CreateSession, Cursor, Deltas, ProblemCode, PromptBody, ReplayQuery, UsageQuery, WatchQuery,
+    CreateSession, Cursor, Deltas, EditQueueItem, ProblemCode, PromptBody, ReplayQuery, UsageQuery,
+    WatchQuery,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -84,6 +85,22 @@ fn env(name: &str, value: &str) -> Result<(), ApiError> {
         return Ok(());
     };
     Err(ApiError::invalid("env", format!("`env`: {reason}")))
+}
+
+/// The content blocks of a new session's first prompt, if it has one.
+pub(super) fn first_prompt(prompt: Option<PromptBody>) -> Result<Option<Vec<Value>>, ApiError> {
+    prompt.map(self::prompt).transpose().map_err(|error| error.within("prompt"))
+}
+
+/// What is to become of a message that waits: its new content and its new place, at least one of them.
+pub(super) fn edit(body: EditQueueItem) -> Result<(Option<Vec<Value>>, Option<u64>), ApiError> {
+    let EditQueueItem { text, content, position } = body;
+    if text.is_none() && content.is_none() && position.is_none() {
+        return Err(ApiError::invalid("text", "nothing is to change: give `text`, `content` or `position`"));
+    }
+    let has_content = text.is_some() || content.is_some();
+    let content = has_content.then(|| prompt(PromptBody { text, content })).transpose()?;
+    Ok((content, position))
 }
 
 /// The content blocks of a prompt, of whichever form it was given in.

@@ -6,6 +6,7 @@ use crate::{
     registry::DaemonFacts,
     session::{
         approvals::Approvals,
+        commands::Ask,
         grace::Grace,
         handle::{
             COMMANDS_MAX, Command, LOOKS_MAX, Pulse, Reply, STOPS_MAX, SessionError, SessionHandle, StopWish,
@@ -16,20 +17,21 @@ use crate::{
         noise::Noise,
         opening::open_journal,
         own_turns::OwnTurns,
+        queue::{Next, Queue},
         settings::Settings,
+        start::Wish,
         starting::{Agent, StartOutcome},
         storage::Stall,
         stored::{Ledger, StoredSession},
         turn::Turn,
-        unopened::{self, Next},
+        unopened,
     },
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use maestro_acp::{Batch, Frame as AcpFrame, OutboxEnd, RawId};
 use maestro_log::{DirectoryId, LogDir, Poisoned};
 use maestro_process::{AgentExit, SpawnRecord, Spawner};
-use maestro_protocol::{EndReason, Session, SessionId, Status};
-use serde_json::Value;
+use maestro_protocol::{EndReason, QueueHold, QueueState, Session, SessionId, Status};
 use std::{collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -61,13 +63,15 @@ pub(crate) struct Surroundings {
 /// What waits for a flush of the log before it may be done.
 pub(super) enum AfterFlush {
     /// Send the prompt of this claim to the agent and tell the person.
-    Dispatch { claim: u64, content: Vec<Value>, reply: Reply<()> },
+    Dispatch { claim: u64, ask: Ask, reply: Reply<()> },
     /// Answer the agent's permission request with the chosen option, or with `cancelled`, and tell the person.
     Answer { request: RawId, reply: Option<Reply<()>> },
     /// Tell the person.
     Tell(Reply<()>),
     /// Tell the person, with the session.
     TellSession(Reply<Session>),
+    /// Tell the person, with the session as it was when its restart began.
+    TellRestart { session: Box<Session>, reply: Reply<Session> },
 }
 
 /// Where the agent stands.
@@ -122,7 +126,12 @@ pub(crate) struct SessionActor {
     pub(super) claim: u64,
     pub(super) after_flush: FuturesOrdered<BoxFuture<'static, (Result<(), Poisoned>, AfterFlush)>>,
     /// Prompts that wait for a cancelled turn to settle.
-    pub(super) held: VecDeque<(Vec<Value>, Reply<()>)>,
+    pub(super) held: VecDeque<(Ask, Reply<()>)>,
+    /// The messages that wait; an error if their file cannot be read.
+    pub(super) queue: Result<Queue, SessionError>,
+    /// They, as the live state shows them, and the revision of the queue that it is of.
+    pub(super) shown_queue: Arc<QueueState>,
+    pub(super) shown_revision: u64,
     /// When a cancelled turn that did not settle becomes a death.
     pub(super) grace: Option<Grace>,
     pub(super) own_turns: OwnTurns,
@@ -160,7 +169,7 @@ pub(crate) struct Birth {
     pub(crate) around: Surroundings,
     pub(crate) stored: StoredSession,
     /// How the agent is to be started first, if at all.
-    pub(crate) start: Option<crate::session::start::Wish>,
+    pub(crate) start: Option<Wish>,
 }
 
 /// Makes a handle and the future that is its actor. The future ends when the session is dead and nobody asked for a
@@ -229,8 +238,8 @@ async fn own(mut birth: Birth, shown: Shown, mut lanes: Lanes) -> Box<StoredSess
         let error = match open_journal(&birth.around, &mut birth.stored).await {
             Ok(journal) => {
                 let mut actor = SessionActor::new(birth, journal, shown, lanes).await;
-                if let Some(reply) = restart {
-                    actor.on_restart(reply).await;
+                if let Some((request, reply)) = restart {
+                    actor.on_restart(request, reply).await;
                     actor.publish().await;
                 }
                 actor.work().await;
@@ -238,25 +247,30 @@ async fn own(mut birth: Birth, shown: Shown, mut lanes: Lanes) -> Box<StoredSess
             }
             Err(error) => error,
         };
-        if let Some(reply) = restart.take() {
+        if let Some((_, reply)) = restart.take() {
             answer(reply, Err(SessionError::LogFailed { detail: crate::report::chain(&error) }));
         }
         match unopened::serve(&mut birth, &error, &shown, &mut lanes).await {
-            Next::Again(reply) => restart = reply,
-            Next::Leave => return Box::new(birth.stored),
+            unopened::Next::Again(wish) => restart = wish,
+            unopened::Next::Leave => return Box::new(birth.stored),
         }
     }
 }
 
 impl SessionActor {
     /// The owner of a session whose log is open, which begins to start the agent if that is wished.
-    async fn new(birth: Birth, journal: Journal, shown: Shown, lanes: Lanes) -> Self {
+    async fn new(birth: Birth, journal: Journal, shown: Shown, lanes: Lanes) -> Box<Self> {
         let Birth { around, mut stored, start } = birth;
         let Shown { session, pulse, ledger, health } = shown;
         let is_first_count = ledger.borrow().is_none();
         stored.session = session.borrow().clone();
+        // What waits when a session comes back waits for a person, too; a new session's prompt is its first go.
+        let held = (start != Some(Wish::First)).then_some(QueueHold::Ended);
+        let sent = journal.projection().fold().sent_item();
+        let queue = Box::pin(super::queueing::open(&around, stored.id(), sent, held)).await;
         let overlap = around.agents.overlap(&stored.session.agent);
-        let mut actor = Self {
+        // On the heap from here on: else it would be a part of each future that it passes through.
+        let mut actor = Box::new(Self {
             around,
             stored,
             journal,
@@ -267,6 +281,9 @@ impl SessionActor {
             claim: 0,
             after_flush: FuturesOrdered::new(),
             held: VecDeque::new(),
+            queue,
+            shown_queue: Arc::default(),
+            shown_revision: 0,
             grace: None,
             own_turns: OwnTurns::none(Instant::now()),
             settings: Settings::default(),
@@ -282,7 +299,7 @@ impl SessionActor {
             health,
             is_first_count,
             lanes,
-        };
+        });
         // What the log holds already is no news: a look at a session must not change when it was last updated.
         actor.journal.announce(&actor.pulse);
         actor.journal.take_changed();
@@ -301,6 +318,10 @@ impl SessionActor {
             let input = self.next_input().await;
             let go_on = self.handle(input).await;
             self.release_held().await;
+            if matches!(self.next_of_queue(), Next::Store | Next::Send) {
+                // Rare and large, as the commands about it.
+                Box::pin(self.serve_queue()).await;
+            }
             self.publish().await;
             if !go_on {
                 self.give_up_owed();
@@ -314,7 +335,8 @@ impl SessionActor {
     /// a share after every batch.
     async fn next_input(&mut self) -> Input {
         let stalled = self.is_stalled();
-        let waits = stalled || self.is_unsaved || self.approvals.next_waiting().is_some();
+        let waits = stalled || self.is_unsaved || self.is_queue_stuck();
+        let waits = waits || self.approvals.next_waiting().is_some();
         self.retry_at = waits.then(|| self.retry_at.unwrap_or_else(|| Instant::now() + RETRY));
         let idle = matches!(self.phase, Phase::Dead) && !waits;
         // A grace does not run while the agent is not read.

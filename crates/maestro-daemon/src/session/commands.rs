@@ -6,7 +6,7 @@ use crate::session::{
     grace::{Grace, Look},
     handle::{Command, Decider, Reply, SessionError},
     journal::Urgency,
-    lines,
+    lines, queue,
     starting::Agent,
     storage::LogLost,
     turn::{Turn, TurnEffect, TurnInput},
@@ -17,26 +17,40 @@ use maestro_acp::outgoing;
 use maestro_log::{AppendError, Poisoned};
 use maestro_protocol::{
     ApprovalOutcome, ApprovalResolvedLine, Decision, EndReason, Envelope, Nonce, Origin, OutcomeCause,
-    OutcomeKind, Session, SummaryLine, TurnLine,
+    OutcomeKind, QueueHold, QueueItemId, RequestMark, Session, SummaryLine, TurnLine,
 };
 use serde_json::Value;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Prompts that may wait for a cancelled turn to settle; more are told to try again.
 const HELD_MAX: usize = 8;
 
+/// What a turn is begun with.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) content: Vec<Value>,
+    /// The message of the queue that it is.
+    pub(super) queue_item: Option<QueueItemId>,
+    /// The request that it is, where that can be retried.
+    pub(super) request: Option<RequestMark>,
+}
+
 impl SessionActor {
     pub(super) async fn on_command(&mut self, command: Command) {
         match command {
-            Command::Prompt { content, reply } => self.on_prompt(content, reply).await,
+            Command::Prompt { content, request, reply } => {
+                self.on_prompt(Ask { content, queue_item: None, request }, reply).await;
+            }
+            // Rare and large: it would make every session's future larger.
+            Command::Queue(command) => Box::pin(self.on_queue_command(command)).await,
             Command::Cancel { reply } => self.on_cancel(reply).await,
             Command::Decide { nonce, decision, decider, reply } => {
                 self.on_decision(nonce, decision, decider, reply).await;
             }
             Command::Set { setting, reply } => self.on_setting(setting, reply),
             Command::Rename { title, reply } => self.on_rename(title, reply).await,
-            Command::Restart { reply } => self.on_restart(reply).await,
+            Command::Restart { request, reply } => Box::pin(self.on_restart(request, reply)).await,
             Command::Snapshot { view, reply } => {
                 let overlay = self.overlay();
                 let frames = self.unless_dead(|actor| actor.journal.snapshot(overlay, view));
@@ -67,15 +81,25 @@ impl SessionActor {
         }
     }
 
-    fn overlay(&self) -> Overlay {
-        Overlay { pending_approval: self.approvals.pending(), turn: self.journal.owed_turn() }
+    pub(super) fn overlay(&self) -> Overlay {
+        Overlay {
+            pending_approval: self.approvals.pending(),
+            turn: self.journal.owed_turn(),
+            queue: Arc::clone(&self.shown_queue),
+        }
     }
 
     fn unless_dead<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> Result<T, SessionError> {
         if self.is_dead() { Err(SessionError::NotStructured) } else { Ok(look(self)) }
     }
 
-    async fn on_prompt(&mut self, content: Vec<Value>, reply: Reply<()>) {
+    async fn on_prompt(&mut self, ask: Ask, reply: Reply<()>) {
+        match self.earlier_prompt(&ask) {
+            // Its turn is in the log; the answer comes when it is on the disk, as the first one did.
+            Some(Ok(())) => return self.after_flush(AfterFlush::Tell(reply)),
+            Some(Err(error)) => return answer(reply, Err(error)),
+            None => {}
+        }
         match self.phase {
             Phase::Dead => return answer(reply, Err(SessionError::NotStructured)),
             Phase::Starting { .. } => return answer(reply, Err(SessionError::Starting)),
@@ -89,9 +113,12 @@ impl SessionActor {
         }
         let (next, effects) = self.turn.on(TurnInput::Prompt);
         match effects.first() {
-            Some(TurnEffect::AppendStarted) => self.claim_turn(next, content, reply).await,
+            Some(TurnEffect::AppendStarted) => match self.begin_turn(next, &ask) {
+                Ok(claim) => self.after_flush(AfterFlush::Dispatch { claim, ask, reply }),
+                Err(error) => self.refuse_for_log(&error, reply).await,
+            },
             Some(TurnEffect::HoldPrompt) if self.held.len() < HELD_MAX => {
-                self.held.push_back((content, reply));
+                self.held.push_back((ask, reply));
             }
             Some(TurnEffect::HoldPrompt) => answer(reply, Err(SessionError::Busy)),
             Some(TurnEffect::RefusePrompt) => answer(reply, Err(SessionError::TurnInFlight)),
@@ -99,27 +126,35 @@ impl SessionActor {
         }
     }
 
-    /// Claims the turn: its start and the prompt go into the log; the agent gets it when they are on disk.
-    async fn claim_turn(&mut self, next: Turn, content: Vec<Value>, reply: Reply<()>) {
-        let Phase::Running(agent) = &self.phase else {
-            return answer(reply, Err(SessionError::NotStructured));
+    /// Whether a prompt is the retry of an earlier one (CONTRACT §11.5).
+    fn earlier_prompt(&self, ask: &Ask) -> Option<Result<(), SessionError>> {
+        let retry = ask.request.as_ref()?;
+        let now = self.around.sources.clock.now();
+        let mut known = self.journal.projection().fold().requests().rev();
+        let (first, _) = known.find(|(first, at)| first.key == retry.key && queue::is_kept(*at, now))?;
+        Some(queue::same(first, retry))
+    }
+
+    /// Claims the turn: its start and the prompt go into the log. The agent gets it when they are on disk, by the claim
+    /// that this returns.
+    pub(super) fn begin_turn(&mut self, next: Turn, ask: &Ask) -> Result<u64, AppendError> {
+        let acp_session_id = match &self.phase {
+            Phase::Running(agent) => agent.acp_session_id.clone(),
+            Phase::Dead | Phase::Starting { .. } => String::new(),
         };
-        let acp_session_id = agent.acp_session_id.clone();
         let message_id = self.around.sources.entropy.uuid().to_string();
-        let at = self.around.sources.clock.now();
-        let started = TurnLine::Started { origin: Origin::Person, message_id: Some(message_id.clone()), at };
-        let prompt = lines::prompt_line(&acp_session_id, &message_id, &content);
-        let started = Envelope::Turn(started).to_line();
-        match self.journal.append_all(&[&started, &prompt], Urgency::Urgent) {
-            Ok(_) => {
-                self.turn = next;
-                self.claim += 1;
-                self.after_flush(AfterFlush::Dispatch { claim: self.claim, content, reply });
-            }
-            Err(error) => {
-                self.refuse_for_log(&error, reply).await;
-            }
-        }
+        let started = TurnLine::Started {
+            origin: Origin::Person,
+            message_id: Some(message_id.clone()),
+            queue_item: ask.queue_item,
+            request: ask.request.clone(),
+            at: self.around.sources.clock.now(),
+        };
+        let prompt = lines::prompt_line(&acp_session_id, &message_id, &ask.content);
+        self.journal.append_all(&[&Envelope::Turn(started).to_line(), &prompt], Urgency::Urgent)?;
+        self.turn = next;
+        self.claim += 1;
+        Ok(self.claim)
     }
 
     async fn refuse_for_log<T>(&mut self, error: &AppendError, reply: Reply<T>) {
@@ -144,6 +179,7 @@ impl SessionActor {
             log = self.append_approval_end(OutcomeCause::TurnCancelled);
         }
         if effects.contains(&TurnEffect::AppendEndedAsCancelled) {
+            self.hold_queue(QueueHold::Cancelled);
             log = log.and(self.append_turn_end("cancelled"));
         }
         if effects.contains(&TurnEffect::SendCancel) {
@@ -294,7 +330,12 @@ impl SessionActor {
             return;
         }
         match after {
-            AfterFlush::Dispatch { claim, content, reply } => self.dispatch(claim, &content, reply),
+            AfterFlush::Dispatch { claim, ask, reply } => {
+                self.dispatch(claim, &ask.content, reply);
+                if let Some(item) = ask.queue_item {
+                    self.confirm_queue_item(item).await;
+                }
+            }
             AfterFlush::Answer { request, reply } => {
                 if let Some(place) = self.deciding.iter().position(|(id, _)| *id == request) {
                     let (request, option_id) = self.deciding.remove(place);
@@ -306,18 +347,18 @@ impl SessionActor {
             }
             AfterFlush::Tell(reply) => answer(reply, Ok(())),
             AfterFlush::TellSession(reply) => answer(reply, Ok(self.stored.session.clone())),
+            AfterFlush::TellRestart { session, reply } => answer(reply, Ok(*session)),
         }
     }
 
-    /// Sends the prompt, unless its turn was cancelled or its session died meanwhile.
+    /// Sends the prompt, unless its turn was cancelled or its session died meanwhile. Then the log has it and says so,
+    /// and it was no refusal.
     fn dispatch(&mut self, claim: u64, content: &[Value], reply: Reply<()>) {
-        if claim != self.claim || self.turn != Turn::Committing {
-            let result = if self.is_dead() { Err(SessionError::NotStructured) } else { Ok(()) };
-            return answer(reply, result);
+        let is_wanted = claim == self.claim && self.turn == Turn::Committing;
+        let Phase::Running(agent) = &mut self.phase else { return answer(reply, Ok(())) };
+        if !is_wanted {
+            return answer(reply, Ok(()));
         }
-        let Phase::Running(agent) = &mut self.phase else {
-            return answer(reply, Err(SessionError::NotStructured));
-        };
         let Agent { connection, acp_session_id, .. } = agent.as_mut();
         let (request, message) =
             connection.prepare(|id| outgoing::session_prompt(id, acp_session_id, content));
@@ -339,8 +380,8 @@ impl SessionActor {
         if self.turn.is_settling() {
             return;
         }
-        for (content, reply) in std::mem::take(&mut self.held) {
-            self.on_prompt(content, reply).await;
+        for (ask, reply) in std::mem::take(&mut self.held) {
+            self.on_prompt(ask, reply).await;
         }
     }
 }
@@ -352,6 +393,8 @@ pub(super) fn refuse(after: AfterFlush, error: &SessionError) {
         | AfterFlush::Tell(reply)
         | AfterFlush::Answer { reply: Some(reply), .. } => answer(reply, Err(error.clone())),
         AfterFlush::Answer { reply: None, .. } => {}
-        AfterFlush::TellSession(reply) => answer(reply, Err(error.clone())),
+        AfterFlush::TellSession(reply) | AfterFlush::TellRestart { reply, .. } => {
+            answer(reply, Err(error.clone()));
+        }
     }
 }

@@ -161,7 +161,8 @@ impl SessionActor {
             let at = self.around.sources.clock.now();
             let ended = turn_ended(result, at);
             cancelled = matches!(&ended, TurnLine::Ended { reason, .. } if reason == "cancelled");
-            self.journal.append_envelope(&Envelope::Turn(ended))?;
+            self.journal.append_envelope(&Envelope::Turn(ended.clone()))?;
+            self.hold_queue_after(&ended);
             self.tell_sign_in(result);
             self.after_flush_quietly();
         }

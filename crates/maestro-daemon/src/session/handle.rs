@@ -1,11 +1,13 @@
 //! What the rest of the daemon holds of a session: senders, and two values to watch.
 
-use crate::session::{health::SessionHealth, stored::Ledger};
+use crate::session::{health::SessionHealth, queueing::QueueCommand, stored::Ledger};
 use bytes::Bytes;
 use maestro_acp::Setting;
 use maestro_log::LogReader;
 use maestro_projection::{DeltaForm, Standing};
-use maestro_protocol::{Cursor, Decision, EndReason, Nonce, RowId, Session, Status, TranscriptRow};
+use maestro_protocol::{
+    Cursor, Decision, EndReason, Nonce, RequestMark, RowId, Session, Status, TranscriptRow,
+};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -56,6 +58,18 @@ pub(crate) enum SessionError {
     LogUnwritable,
     #[error("the session's event log cannot be used: {detail}")]
     LogFailed { detail: String },
+    #[error("no such message waits: it was sent, or taken out")]
+    NoSuchItem,
+    #[error("the queue is full, {limit}: let some be sent, or take some out")]
+    QueueFull { limit: String },
+    #[error("the queue cannot be stored: free some disk space, then try again")]
+    QueueUnwritable,
+    #[error(
+        "the session's queue file cannot be read: the daemon's log says why; mend it, or move it away, then restart the daemon"
+    )]
+    QueueUnreadable,
+    #[error("this `Idempotency-Key` belongs to an earlier request with another body: take a new one")]
+    KeyReused,
     #[error("the session is busy: try again in a moment")]
     Busy,
     /// The actor is gone; the registry holds or makes a new one.
@@ -85,6 +99,8 @@ pub(crate) struct Pulse {
     pub(crate) streamed: u64,
     /// How long the text is that was lengthened last, in UTF-16 units.
     pub(crate) growing: u64,
+    /// The version of the part of the state that is in no log.
+    pub(crate) overlay: u64,
     /// Set when the session is dead; sockets close then.
     pub(crate) ended: Option<EndReason>,
 }
@@ -126,7 +142,9 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, SessionError>>;
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Start a turn with these content blocks.
-    Prompt { content: Vec<Value>, reply: Reply<()> },
+    Prompt { content: Vec<Value>, request: Option<RequestMark>, reply: Reply<()> },
+    /// Something about the messages that wait.
+    Queue(QueueCommand),
     /// Cancel the active turn, if any.
     Cancel { reply: Reply<()> },
     /// Answer the live approval, if the nonce is its.
@@ -136,7 +154,7 @@ pub(crate) enum Command {
     /// Rename; an empty title removes the name.
     Rename { title: String, reply: Reply<Session> },
     /// Start a dead session's agent again.
-    Restart { reply: Reply<Session> },
+    Restart { request: Option<RequestMark>, reply: Reply<Session> },
     /// The transcript and the state.
     Snapshot { view: View, reply: Reply<Frames> },
     /// What came after what a socket holds.
@@ -214,8 +232,20 @@ impl SessionHandle {
         drop(session.wait_for(|session| session.status != Status::Starting).await);
     }
 
-    pub(crate) async fn prompt(&self, content: Vec<Value>) -> Result<(), SessionError> {
-        self.ask(|reply| Command::Prompt { content, reply }).await
+    pub(crate) async fn prompt(
+        &self,
+        content: Vec<Value>,
+        request: Option<RequestMark>,
+    ) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Prompt { content, request, reply }).await
+    }
+
+    /// Asks something of the queue.
+    pub(crate) async fn queue<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> QueueCommand,
+    ) -> Result<T, SessionError> {
+        self.ask(|reply| Command::Queue(command(reply))).await
     }
 
     pub(crate) async fn cancel(&self) -> Result<(), SessionError> {
@@ -239,8 +269,8 @@ impl SessionHandle {
         self.ask(|reply| Command::Rename { title, reply }).await
     }
 
-    pub(crate) async fn restart(&self) -> Result<Session, SessionError> {
-        self.ask(|reply| Command::Restart { reply }).await
+    pub(crate) async fn restart(&self, request: Option<RequestMark>) -> Result<Session, SessionError> {
+        self.ask(|reply| Command::Restart { request, reply }).await
     }
 
     pub(crate) async fn snapshot(&self, view: View) -> Result<Frames, SessionError> {

@@ -86,6 +86,11 @@ impl Journal {
         self.log.poisoned().is_some()
     }
 
+    /// Shows this part of the state, which is in no log, from now on.
+    pub(super) fn observe(&mut self, overlay: Overlay) {
+        self.wire.observe(overlay);
+    }
+
     /// Appends a line, after what is owed, and after a `clock` line if the log's time is stale. When this fails, nothing
     /// happened but perhaps that some of what is owed is written.
     pub(super) fn append(&mut self, line: &[u8], urgency: Urgency) -> Result<Cursor, AppendError> {
@@ -193,14 +198,17 @@ impl Journal {
         std::mem::take(&mut self.changed)
     }
 
-    /// Wakes the sockets if there is something new, and tells whether there is.
+    /// Wakes the sockets if there is something new, and tells whether there are lines among it.
     pub(super) fn announce(&self, pulse: &watch::Sender<Pulse>) -> bool {
         let now = self.wire.pulse(self.projection.cursor(), self.urgent);
+        let mut has_lines = false;
         pulse.send_if_modified(|pulse| {
-            let news = pulse.cursor != now.cursor;
+            has_lines = pulse.cursor != now.cursor;
+            let news = has_lines || pulse.overlay != now.overlay;
             *pulse = Pulse { ended: pulse.ended, ..now };
             news
-        })
+        });
+        has_lines
     }
 
     /// The transcript, or its tail, and the state.

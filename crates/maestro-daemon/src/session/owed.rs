@@ -82,7 +82,14 @@ mod tests {
     }
 
     fn started() -> Vec<u8> {
-        Envelope::Turn(TurnLine::Started { origin: Origin::Person, message_id: None, at: at(1) }).to_line()
+        Envelope::Turn(TurnLine::Started {
+            origin: Origin::Person,
+            message_id: None,
+            queue_item: None,
+            request: None,
+            at: at(1),
+        })
+        .to_line()
     }
 
     fn ended(reason: &str) -> Vec<u8> {

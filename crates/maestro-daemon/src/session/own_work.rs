@@ -22,7 +22,13 @@ impl SessionActor {
             && self.shows_work(frame)
         {
             let at = self.around.sources.clock.now();
-            let started = TurnLine::Started { origin: Origin::Agent, message_id: None, at };
+            let started = TurnLine::Started {
+                origin: Origin::Agent,
+                message_id: None,
+                queue_item: None,
+                request: None,
+                at,
+            };
             self.journal.append_envelope(&Envelope::Turn(started))?;
             self.turn = next;
         }

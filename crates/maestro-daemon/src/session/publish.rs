@@ -15,6 +15,7 @@ impl SessionActor {
         if [StateKey::Title, StateKey::Usage, StateKey::Turn].iter().any(|key| changed.contains(key)) {
             self.take_from_log();
         }
+        self.show_overlay();
         self.stored.session.activity = self.activity();
         let has_lines = self.journal.announce(&self.pulse);
         let before = self.session.borrow().clone();

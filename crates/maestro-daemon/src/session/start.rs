@@ -5,16 +5,19 @@ use crate::{
     session::{
         actor::{AfterFlush, Phase, SessionActor},
         approvals::Approvals,
+        handle::Reply,
         own_turns::OwnTurns,
         starting::{Agent, StartOutcome, StartPlan, start},
         storage::LogLost,
+        stored::Made,
         turn::Turn,
     },
 };
 use maestro_acp::{HandshakeError, Opened, SessionOpen, Setting};
 use maestro_process::{AgentExit, SpawnRecord};
 use maestro_protocol::{
-    EndReason, Envelope, NoticeLine, NoticeReason, SessionLine, SessionLineEvent, Status, SummaryLine,
+    EndReason, Envelope, NoticeLine, NoticeReason, QueueHold, RequestMark, Session, SessionLine,
+    SessionLineEvent, Status, SummaryLine,
 };
 use std::path::PathBuf;
 use tokio::{sync::oneshot, time::Instant};
@@ -234,12 +237,23 @@ impl SessionActor {
         self.journal = super::opening::open_journal(&self.around, &mut self.stored)
             .await
             .map_err(|error| crate::report::chain(&error))?;
+        // What the log has of the queue is known anew, too.
+        let sent = self.journal.projection().fold().sent_item();
+        self.queue = super::queueing::open(&self.around, id, sent, Some(QueueHold::Ended)).await;
         tracing::info!(session.id = %id, "The log of session `{id}` was opened anew");
         Ok(())
     }
 
-    pub(super) async fn on_restart(&mut self, reply: super::handle::Reply<maestro_protocol::Session>) {
+    pub(super) async fn on_restart(&mut self, request: Option<RequestMark>, reply: Reply<Session>) {
         use super::handle::SessionError as E;
+        let now = self.around.sources.clock.now();
+        let earlier = self.stored.restarted.as_ref().zip(request.as_ref());
+        let earlier = earlier.and_then(|(first, retry)| first.answer_to(retry, now));
+        match earlier.map(|first| first.map(Box::new)) {
+            Some(Ok(session)) => return self.after_flush(AfterFlush::TellRestart { session, reply }),
+            Some(Err(error)) => return super::actor::answer(reply, Err(error)),
+            None => {}
+        }
         let session = &self.stored.session;
         let agent_loads = self.stored.load_supported != Some(false);
         let needs_load = session.acp_session_id.is_some() && self.journal.projection().has_prompt();
@@ -259,6 +273,9 @@ impl SessionActor {
             return super::actor::answer(reply, Err(E::LogFailed { detail }));
         }
         self.begin_start(Wish::Restart).await;
-        self.after_flush(AfterFlush::TellSession(reply));
+        let session = Box::new(self.stored.session.clone());
+        let made = |request| Box::new(Made { request, at: now, session: Session::clone(&session) });
+        self.stored.restarted = request.map(made).or_else(|| self.stored.restarted.take());
+        self.after_flush(AfterFlush::TellRestart { session, reply });
     }
 }

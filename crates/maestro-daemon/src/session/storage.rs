@@ -93,6 +93,7 @@ impl SessionActor {
         if self.is_unsaved {
             self.save().await;
         }
+        self.retry_queue().await;
         self.note_resumption();
     }
 

@@ -1,8 +1,9 @@
 //! What a session's sidecar holds: the session as last known and what a later daemon needs to start it again.
 
+use crate::session::{handle::SessionError, queue};
 use maestro_log::DirectoryId;
 use maestro_process::SpawnRecord;
-use maestro_protocol::{Day, Session, SessionId, Spending};
+use maestro_protocol::{Day, RequestMark, Session, SessionId, Spending, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,6 +37,32 @@ pub(crate) struct StoredSession {
     /// What was spent by day, a copy of what the log tells; `None` until the log was first read for it.
     #[serde(default)]
     pub(crate) ledger: Option<Arc<Ledger>>,
+    /// The request that created it, if that had an `Idempotency-Key` that is still remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created: Option<Box<Made>>,
+    /// The newest restart that had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) restarted: Option<Box<Made>>,
+}
+
+/// A request that can be retried, and what it was answered (CONTRACT §11.5).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) request: RequestMark,
+    pub(crate) at: Timestamp,
+    pub(crate) session: Session,
+}
+
+impl Made {
+    /// The first answer, if `retry` has the same key and that is still remembered.
+    pub(crate) fn answer_to(
+        &self,
+        retry: &RequestMark,
+        now: Timestamp,
+    ) -> Option<Result<Session, SessionError>> {
+        let is_it = self.request.key == retry.key && queue::is_kept(self.at, now);
+        is_it.then(|| queue::same(&self.request, retry).map(|()| self.session.clone()))
+    }
 }
 
 /// What was spent by day.
@@ -49,5 +76,12 @@ impl StoredSession {
     /// What is to be swept, for a daemon that holds this directory.
     pub(crate) fn left_by(&self, directory: DirectoryId) -> Option<&SpawnRecord> {
         self.spawn.as_ref().filter(|_| self.spawned_in == Some(directory))
+    }
+
+    /// Without the keys that need not be remembered any more.
+    pub(crate) fn without_old_keys(mut self, now: Timestamp) -> Self {
+        self.created = self.created.filter(|made| queue::is_kept(made.at, now));
+        self.restarted = self.restarted.filter(|made| queue::is_kept(made.at, now));
+        self
     }
 }

@@ -7,16 +7,19 @@ use crate::session::{
     publish::save,
     start::Wish,
 };
-use maestro_protocol::{EndReason, Session, Status};
+use maestro_protocol::{EndReason, RequestMark, Session, Status};
 use tokio::time::Instant;
 
 /// What becomes of it.
 pub(super) enum Next {
     /// The log is to be tried again, for a person who wants the session back if there is one.
-    Again(Option<Reply<Session>>),
+    Again(Option<RestartWish>),
     /// Nobody asked for a while, or the daemon shuts down.
     Leave,
 }
+
+/// A person's restart, and the request that it is.
+pub(super) type RestartWish = (Option<RequestMark>, Reply<Session>);
 
 /// Whether a start goes on by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,14 +74,14 @@ pub(super) async fn serve(birth: &mut Birth, error: &JournalError, shown: &Shown
                 continue;
             }
         };
-        if let Some(reply) = refuse(command, standing, &told) {
-            return Next::Again(Some(reply));
+        if let Some(wish) = refuse(command, standing, &told) {
+            return Next::Again(Some(wish));
         }
     }
 }
 
-/// Refuses a command, or returns the reply of one that may change everything.
-fn refuse(command: Command, standing: Standing, told: &str) -> Option<Reply<Session>> {
+/// Refuses a command, or returns one that may change everything.
+fn refuse(command: Command, standing: Standing, told: &str) -> Option<RestartWish> {
     let dead = match standing {
         Standing::WaitsForSpace => SessionError::LogUnwritable,
         Standing::Dead => SessionError::NotStructured,
@@ -94,10 +97,12 @@ fn refuse(command: Command, standing: Standing, told: &str) -> Option<Reply<Sess
         Command::Rename { reply, .. } => {
             answer(reply, Err(SessionError::LogFailed { detail: told.to_owned() }));
         }
-        Command::Restart { reply } if standing == Standing::WaitsForSpace => {
+        // What of it the log has already cannot be known.
+        Command::Queue(command) => command.refuse(&SessionError::LogFailed { detail: told.to_owned() }),
+        Command::Restart { reply, .. } if standing == Standing::WaitsForSpace => {
             answer(reply, Err(SessionError::AlreadyRunning));
         }
-        Command::Restart { reply } => return Some(reply),
+        Command::Restart { request, reply } => return Some((request, reply)),
         // What is open in the log is closed when it can be opened.
         Command::Mend { reply } => answer(reply, Ok(())),
     }

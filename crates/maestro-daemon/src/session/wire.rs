@@ -5,10 +5,10 @@ use crate::session::handle::{Frames, Held, Pulse, View};
 use bytes::Bytes;
 use maestro_projection::{Applied, DeltaForm, Projection};
 use maestro_protocol::{
-    Cursor, Frame, PendingApproval, ReducedState, StateKey, StatePatch, TextFrame, TurnState,
+    Cursor, Frame, PendingApproval, QueueState, ReducedState, StateKey, StatePatch, TextFrame, TurnState,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The part of the state that is in no log, or not yet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,6 +16,8 @@ pub(super) struct Overlay {
     pub(super) pending_approval: Option<PendingApproval>,
     /// The turn as it stands once what is owed to the log is in it; `None` while nothing is.
     pub(super) turn: Option<TurnState>,
+    /// What waits for its turn.
+    pub(super) queue: Arc<QueueState>,
 }
 
 impl Overlay {
@@ -23,12 +25,14 @@ impl Overlay {
     fn differing(&self, other: &Self) -> Vec<StateKey> {
         let pending = (StateKey::PendingApproval, self.pending_approval != other.pending_approval);
         let turn = (StateKey::Turn, self.turn != other.turn);
-        [turn, pending].into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+        let queue = (StateKey::Queue, self.queue != other.queue);
+        [turn, pending, queue].into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
 
     fn lay_over(&self, state: ReducedState) -> ReducedState {
         let turn = self.turn.clone().unwrap_or(state.turn);
-        ReducedState { pending_approval: self.pending_approval.clone(), turn, ..state }
+        let queue = Some(QueueState::clone(&self.queue));
+        ReducedState { pending_approval: self.pending_approval.clone(), turn, queue, ..state }
     }
 }
 
@@ -75,7 +79,7 @@ impl Wire {
     /// What to announce, but for the end.
     pub(super) fn pulse(&self, cursor: Cursor, urgent: Cursor) -> Pulse {
         let Flow { reshaped, streamed, growing } = self.pulse;
-        Pulse { cursor, urgent, reshaped, streamed, growing, ended: None }
+        Pulse { cursor, urgent, reshaped, streamed, growing, overlay: self.overlay_version, ended: None }
     }
 
     /// The whole transcript, or its tail, and the state.
@@ -89,7 +93,8 @@ impl Wire {
         Frames { held: self.held(projection), frames: vec![serialise(&transcript), serialise(&state)] }
     }
 
-    /// One frame with everything that came after what a socket holds; none if nothing did.
+    /// One frame with everything that came after what a socket holds; none if nothing did. Where that is only something
+    /// beside the log, it has the cursor that the socket holds.
     pub(super) fn changes(
         &mut self,
         projection: &Projection,
@@ -98,7 +103,7 @@ impl Wire {
         form: DeltaForm,
     ) -> Frames {
         self.observe(overlay);
-        if held.cursor >= projection.cursor() {
+        if held.cursor >= projection.cursor() && held.overlay >= self.overlay_version {
             return Frames { held: self.held(projection), frames: Vec::new() };
         }
         match form {
@@ -152,7 +157,8 @@ impl Wire {
         }
     }
 
-    fn observe(&mut self, overlay: Overlay) {
+    /// Takes the newest part of the state that is in no log.
+    pub(super) fn observe(&mut self, overlay: Overlay) {
         let differing = overlay.differing(&self.overlay);
         if differing.is_empty() {
             return;

@@ -81,6 +81,23 @@ fn what_a_killed_writer_left_is_cleaned_and_nothing_else() {
 }
 
 #[test]
+fn the_queue_of_a_session_that_never_was_is_cleaned() {
+    let store = Store::with(&[b"one"]);
+    assert_eq!(store.dir.read_queue::<Value>(store.id).unwrap(), None);
+    store.dir.write_queue(store.id, &value("a", 3)).unwrap();
+    assert_eq!(fs::metadata(store.file("queue.json")).unwrap().permissions().mode() & 0o7777, 0o600);
+    store.dir.write_sidecar(store.id, &value("b", 1)).unwrap();
+    let kept = log_dir(store.path()).read_queue(store.id).unwrap();
+    assert_eq!(kept, Some(value("a", 3)), "a session that is there keeps its queue");
+    fs::remove_file(store.file("json")).unwrap();
+    log_dir(store.path());
+    assert!(!store.file("queue.json").exists());
+    store.dir.write_queue(store.id, &value("a", 3)).unwrap();
+    store.dir.remove(store.id).unwrap();
+    assert_eq!(names(&store), Vec::<String>::new());
+}
+
+#[test]
 fn a_listing_holds_sessions_only_and_names_the_bad_ones() {
     let store = Store::with(&[]);
     let ids: Vec<SessionId> =

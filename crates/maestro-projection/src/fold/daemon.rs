@@ -52,9 +52,9 @@ impl StateFold {
         self.open_row = None;
         let before = std::mem::take(&mut self.turn);
         match line {
-            TurnLine::Started { origin, message_id, at } => {
+            TurnLine::Started { origin, message_id, queue_item, request, at } => {
                 let own = message_id.clone().filter(|_| *origin == Origin::Person);
-                self.prompt = own.map(OpenPrompt::announced);
+                self.prompt = own.map(|id| OpenPrompt::announced(id, *queue_item, request.clone(), *at));
                 self.turn = TurnState {
                     active: true,
                     origin: Some(*origin),

@@ -1,6 +1,6 @@
 use crate::line::{Voice, block_text};
 use fnv::FnvHasher;
-use maestro_protocol::RowId;
+use maestro_protocol::{QueueItemId, RequestMark, RowId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::hash::Hasher as _;
@@ -9,6 +9,11 @@ use std::hash::Hasher as _;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct OpenPrompt {
     message_id: String,
+    /// What the prompt settles once its line is there.
+    #[serde(default)]
+    queue_item: Option<QueueItemId>,
+    #[serde(default)]
+    request: Option<(RequestMark, Timestamp)>,
     /// The prompt's blocks, once the daemon's line with them was folded.
     blocks: Option<Vec<Print>>,
 }
@@ -21,8 +26,23 @@ struct Print {
 }
 
 impl OpenPrompt {
-    pub(super) fn announced(message_id: String) -> Self {
-        Self { message_id, blocks: None }
+    pub(super) fn announced(
+        message_id: String,
+        queue_item: Option<QueueItemId>,
+        request: Option<RequestMark>,
+        at: Timestamp,
+    ) -> Self {
+        Self { message_id, queue_item, request: request.map(|mark| (mark, at)), blocks: None }
+    }
+
+    /// The message of the queue that this prompt was.
+    pub(super) fn queue_item(&self) -> Option<QueueItemId> {
+        self.queue_item
+    }
+
+    /// The request that this prompt was, and when.
+    pub(super) fn take_request(&mut self) -> Option<(RequestMark, Timestamp)> {
+        self.request.take()
     }
 
     /// Whether `chunk` is the line that the daemon writes for the prompt: the first with its message id.

@@ -1,6 +1,6 @@
 //! Chunks of text and the rows they belong to (CONTRACT §4.1, §4.2, §4.4).
 
-use super::{OpenRow, Speaker, StateFold, Step};
+use super::{OpenRow, REQUESTS_MAX, Speaker, StateFold, Step};
 use crate::line::{Voice, text_of};
 use crate::touch::Action;
 use maestro_protocol::{Cursor, RowId, StateKey};
@@ -59,6 +59,12 @@ impl StateFold {
         // What an agent says in the person's name never lengthens what the person wrote.
         self.open_row = None;
         let is_first = !std::mem::replace(&mut self.has_prompt, true);
+        // Not earlier: a start without its prompt, which a crash can leave, sent nothing and keeps no text.
+        self.sent_item = prompt.queue_item().or(self.sent_item);
+        self.requests.extend(prompt.take_request());
+        if self.requests.len() > REQUESTS_MAX {
+            self.requests.pop_front();
+        }
         self.indicate(None, step);
         self.is_unheard = is_first;
         let changed = self.title.see_prompt(text_of(data).unwrap_or_default());

@@ -318,6 +318,8 @@ impl Log {
         let started = TurnLine::Started {
             origin: Origin::Person,
             message_id: Some(message_id.clone()),
+            queue_item: None,
+            request: None,
             at: stamp(now),
         };
         self.envelope(&Envelope::Turn(started), now);

@@ -180,10 +180,13 @@ fn envelope() -> impl Strategy<Value = Value> {
         json!({"maestroEvent": "approval_resolved", "row_id": id,
             "outcome": {"what": "cancelled", "because": "denied", "when": at}})
     });
-    let started = (select(vec!["person", "agent"]), select(vec![None, Some(json!("p"))]), at()).prop_map(
-        |(origin, id, at)| {
+    let item = select(vec![None, Some(json!("0e4c1f6e-3f0a-4f6e-9d55-0d3f4bb1a001"))]);
+    let request = select(vec![None, Some(json!({"key": "k", "body": "b"}))]);
+    let id = select(vec![None, Some(json!("p"))]);
+    let started = (select(vec!["person", "agent"]), id, item, request, at()).prop_map(
+        |(origin, id, item, request, at)| {
             let line = json!({"maestroEvent": "turn", "phase": "started", "origin": origin, "at": at});
-            with(line, "message_id", id)
+            with(with(with(line, "message_id", id), "queue_item", item), "request", request)
         },
     );
     let ended = (select(vec![None, Some(json!({"usage": {"n": 1}}))]), at()).prop_map(|(usage, at)| {

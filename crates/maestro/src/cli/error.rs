@@ -163,7 +163,9 @@ impl From<ClientError> for CommandError {
 fn refused(problem: &Problem) -> CommandError {
     let refused = CommandError::user(problem.detail.clone());
     match problem.code {
-        ProblemCode::TurnInFlight => refused.hint("wait for it, or end it with `maestro cancel <id>`"),
+        ProblemCode::TurnInFlight => refused.hint(
+            "let the prompt wait with `maestro prompt <id> --queue`, or end the turn with `maestro cancel <id>`",
+        ),
         ProblemCode::Starting | ProblemCode::Busy => refused.hint("try again in a moment"),
         ProblemCode::UnknownAgent => refused.hint("`maestro agent ls` lists the agents"),
         ProblemCode::NotFound => refused.hint("`maestro ls` lists your sessions"),
@@ -187,6 +189,8 @@ fn refused(problem: &Problem) -> CommandError {
         | ProblemCode::MethodNotAllowed
         | ProblemCode::AlreadyRunning
         | ProblemCode::CwdMissing
+        | ProblemCode::QueueFull
+        | ProblemCode::IdempotencyKeyReused
         | ProblemCode::CannotResume
         | ProblemCode::BodyTooLarge
         | ProblemCode::UnsupportedMediaType

@@ -8,7 +8,7 @@ use crate::render::{self, stream::RowStream};
 use maestro_client::{Applied, Client, LiveFrame, StructuredEvent, StructuredStream, TranscriptModel};
 use maestro_protocol::{
     Deltas, EndReason, LastEnd, ProblemCode, PromptBody, RowId, Session, SessionId, Status, TranscriptRow,
-    WatchQuery,
+    TurnState, WatchQuery,
 };
 use question::Questions;
 use serde::Serialize;
@@ -42,7 +42,7 @@ const GAPS_MAX: u32 = 3;
 
 /// What is done with the rows that were there before the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EarlierRows {
+enum EarlierRows {
     /// A new session's: printed, since nobody has seen them.
     Print,
     /// An older session's: left out.
@@ -107,9 +107,10 @@ pub(super) fn why_dead(session: &Session) -> String {
     }
 }
 
-/// Tells that a session died; the exit code of a turn that it took with it.
-pub(super) fn died(
+/// Tells that a session died, and what is kept of it; the exit code of a turn that it took with it.
+pub(super) async fn died(
     context: &Context,
+    client: &Client,
     session: &Session,
     turn: Option<&LastEnd>,
 ) -> Result<ExitCode, CommandError> {
@@ -119,6 +120,9 @@ pub(super) fn died(
         Some(EndReason::AdapterMissing) => "hint: then run this again".to_owned(),
         _ => format!("hint: bring it back with: maestro restart {}", session.id),
     })?;
+    if let Some(words) = render::queue::held(&client.queue(session.id).await?, session.id) {
+        say(&format!("hint: {words}"))?;
+    }
     result(context, session.id, turn, DIED)
 }
 
@@ -158,19 +162,49 @@ pub(super) async fn turn(
     client: &Client,
     session: Session,
     prompt: PromptBody,
-    earlier: EarlierRows,
     interrupt: Signal,
 ) -> Result<ExitCode, CommandError> {
     let id = session.id;
-    let mut follow = Follow::open(context, client, session, earlier, interrupt).await?;
+    let mut follow = Follow::open(context, client, session, EarlierRows::Skip, interrupt).await?;
     let followed = async {
-        follow.read_snapshot(earlier).await?;
+        follow.read_snapshot(EarlierRows::Skip).await?;
         client.prompt(id, &prompt).await?;
         let ending = follow.reach_end().await?;
         follow.hear_of_death(ending).await
     };
     let ending = closing(context, id, followed.await)?;
-    follow.tell_ending(&ending)
+    follow.tell_ending(&ending).await
+}
+
+/// Follows the turn of the prompt that a session was created with to the end. It may have begun already, and even
+/// ended.
+pub(super) async fn first_turn(
+    context: &Context,
+    client: &Client,
+    session: Session,
+    interrupt: Signal,
+) -> Result<ExitCode, CommandError> {
+    let id = session.id;
+    let opened = Follow::open(context, client, session, EarlierRows::Print, interrupt).await;
+    // It may have died since it was seen to run.
+    let now = client.session(id).await?;
+    let mut follow = match opened {
+        Err(_dead) if now.status == Status::Dead => return died(context, client, &now, None).await,
+        opened => closing(context, id, opened)?,
+    };
+    let followed = async {
+        follow.read_snapshot(EarlierRows::Print).await?;
+        follow.watch = TurnWatch::new(&TurnState::default());
+        let ending = if let Some(end) = follow.watch.observe(&follow.model.state().turn) {
+            Ending::Turn(end)
+        } else {
+            follow.ask_pending()?;
+            follow.reach_end().await?
+        };
+        follow.hear_of_death(ending).await
+    };
+    let ending = closing(context, id, followed.await)?;
+    follow.tell_ending(&ending).await
 }
 
 struct Follow<'a> {
@@ -338,11 +372,16 @@ impl<'a> Follow<'a> {
             // Its state comes with the next frame.
             return Ok(None);
         }
+        self.ask_pending()?;
+        Ok(self.watch.observe(&self.model.state().turn))
+    }
+
+    fn ask_pending(&mut self) -> Result<(), CommandError> {
         if let Some(pending) = self.questions.unasked(self.model.state()) {
             print(&self.rows.end_line())?;
             self.questions.ask(&self.model, pending)?;
         }
-        Ok(self.watch.observe(&self.model.state().turn))
+        Ok(())
     }
 
     /// Prints rows, around a question that is open.
@@ -377,12 +416,14 @@ impl<'a> Follow<'a> {
         Ok(self.client.session(self.session.id).await?)
     }
 
-    fn tell_ending(&mut self, ending: &Ending) -> Result<ExitCode, CommandError> {
+    async fn tell_ending(&mut self, ending: &Ending) -> Result<ExitCode, CommandError> {
         let id = self.session.id;
         let end = self.rows.end_line();
         print(&end)?;
         let end = match ending {
-            Ending::Died(session, turn) => return died(self.context, session, turn.as_ref()),
+            Ending::Died(session, turn) => {
+                return died(self.context, self.client, session, turn.as_ref()).await;
+            }
             Ending::Left => {
                 self.say(&format!("left; the session goes on. See it with: maestro show {id}"))?;
                 return left(self.context, id);
@@ -406,6 +447,11 @@ impl<'a> Follow<'a> {
         };
         text += &(paint.dim(&stays) + "\n");
         print_err(&text)?;
+        if self.model.state().queue.as_ref().is_some_and(|queue| !queue.items.is_empty())
+            && let Some(words) = render::queue::held(&self.client.queue(id).await?, id)
+        {
+            say(&words)?;
+        }
         Ok(ExitCode::from(exit_code))
     }
 

@@ -1,4 +1,5 @@
 use super::{CommandError, CommandResult, Context, follow, print_json, say, session_ref::SessionRef};
+use crate::render;
 use maestro_protocol::Status;
 use std::process::ExitCode;
 
@@ -22,6 +23,10 @@ pub(super) async fn cmd_restart(context: &Context, args: &Args) -> CommandResult
     }
     if !context.json {
         say(&format!("restarted {}", session.id))?;
+        let queue = client.queue(session.id).await?;
+        if let Some(words) = render::queue::held(&queue, session.id) {
+            say(&words)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

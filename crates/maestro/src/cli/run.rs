@@ -1,8 +1,4 @@
-use super::{
-    CommandError, CommandResult, Context,
-    follow::{self, EarlierRows},
-    print_json, prompt, say,
-};
+use super::{CommandError, CommandResult, Context, follow, print_json, prompt, say};
 use crate::terminal::clean_line;
 use maestro_client::Client;
 use maestro_protocol::{AgentKey, CreateSession, InvalidId, Session, Status, View};
@@ -13,8 +9,8 @@ use tokio::signal::unix::Signal;
 /// Start a session with a prompt, and follow its turn
 ///
 /// Prints what the agent says and does as it comes, and asks for approvals at the terminal. Ctrl-C cancels the turn; a
-/// second one leaves it running. The session stays alive after the turn. The exit code tells how the turn ended: see
-/// `maestro --help`.
+/// second one leaves it running. The session stays alive after the turn. Where the agent cannot start, the prompt is
+/// kept. The exit code tells how the turn ended: see `maestro --help`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The prompt; `-` reads it from the standard input
@@ -51,7 +47,7 @@ struct SessionLine<'a> {
 }
 
 pub(super) async fn cmd_run(context: &Context, args: Args) -> CommandResult {
-    let (detach, prompt) = (args.detach, prompt::read(args.prompt.clone())?);
+    let detach = args.detach;
     let wish = wish(args)?;
     let client = context.client().await?;
     let mut interrupt = follow::interrupts()?;
@@ -69,14 +65,13 @@ pub(super) async fn cmd_run(context: &Context, args: Args) -> CommandResult {
         return follow::left(context, id);
     };
     if session.status == Status::Dead {
-        return follow::died(context, &session, None);
+        return follow::died(context, &client, &session, None).await;
     }
     if detach {
-        client.prompt(session.id, &prompt).await?;
         context.tell_session(&client, session.id, "prompted").await?;
         return Ok(ExitCode::SUCCESS);
     }
-    follow::turn(context, &client, session, prompt, EarlierRows::Print, interrupt).await
+    follow::first_turn(context, &client, session, interrupt).await
 }
 
 /// Waits for the agent. Ctrl-C ends the session, which nobody has asked for anything yet: then there is none.
@@ -98,6 +93,7 @@ async fn start(
 }
 
 fn wish(args: Args) -> Result<CreateSession, CommandError> {
+    let prompt = prompt::read(args.prompt)?;
     let cwd = match args.cwd {
         Some(cwd) => std::path::absolute(cwd),
         None => std::env::current_dir(),
@@ -118,6 +114,7 @@ fn wish(args: Args) -> Result<CreateSession, CommandError> {
         title: args.title,
         mode: args.mode,
         model: args.model,
+        prompt: Some(prompt),
     })
 }
 

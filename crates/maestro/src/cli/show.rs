@@ -1,13 +1,14 @@
 use super::{CommandError, CommandResult, Context, now, print, print_json, say, session_ref::SessionRef};
 use crate::render;
 use maestro_client::TranscriptModel;
-use maestro_protocol::{ProblemCode, ReducedState, Session, TranscriptSnapshot};
+use maestro_protocol::{ProblemCode, Queue, ReducedState, Session, TranscriptSnapshot};
 use serde::Serialize;
 use std::process::ExitCode;
 
 /// Show a session and its transcript
 ///
-/// The transcript of a dead session cannot be read until the session is restarted.
+/// The transcript of a dead session cannot be read until the session is restarted. Messages that wait are shown in
+/// any case.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The session's id, or the start of it
@@ -21,6 +22,7 @@ struct Shown<'a> {
     /// `null` for a dead session.
     transcript: Option<TranscriptSnapshot>,
     state: Option<&'a ReducedState>,
+    queue: &'a Queue,
 }
 
 pub(super) async fn cmd_show(context: &Context, args: &Args) -> CommandResult {
@@ -31,12 +33,13 @@ pub(super) async fn cmd_show(context: &Context, args: &Args) -> CommandResult {
         Err(error) if error.code() == Some(ProblemCode::NotStructured) => None,
         Err(error) => return Err(error.into()),
     };
+    let queue = client.queue(session.id).await?;
     if context.json {
         let transcript = model
             .as_ref()
             .map(|model| TranscriptSnapshot { cursor: model.cursor(), rows: model.rows().to_vec() });
         let state = model.as_ref().map(TranscriptModel::state);
-        print_json(&Shown { session: &session, transcript, state })?;
+        print_json(&Shown { session: &session, transcript, state, queue: &queue })?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&render::session::facts(&session, now(), context.paint()))?;
@@ -46,6 +49,9 @@ pub(super) async fn cmd_show(context: &Context, args: &Args) -> CommandResult {
             "the session is dead, so its transcript cannot be read; bring it back with: maestro restart {}",
             session.id
         ))?,
+    }
+    if let Some(waiting) = render::queue::waiting(&queue, session.id, context.paint()) {
+        print(&format!("\n{waiting}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -32,7 +32,7 @@ fn changes(pulse: &watch::Sender<Pulse>) -> impl Fn(Held) -> BoxFuture<'static, 
 }
 
 fn held_at(pulse: Pulse) -> Held {
-    Held { cursor: pulse.cursor, streamed: pulse.streamed, ..Held::default() }
+    Held { cursor: pulse.cursor, overlay: pulse.overlay, streamed: pulse.streamed, ..Held::default() }
 }
 
 /// Lines that do more than lengthen a text.
@@ -188,6 +188,16 @@ async fn a_long_frame_is_read_as_one() {
     assert_eq!(text.len(), "10..5010 ".len() + 500_000);
     socket.announce(5011, 5011);
     assert_eq!(socket.text().await, "5010..5011");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_without_a_line_is_sent_at_once_and_once() {
+    let mut socket = Watching::start(1 << 20).await;
+    socket.snapshot().await;
+    socket.pulse.send_modify(|pulse| pulse.overlay = 1);
+    assert_eq!(socket.text().await, "10..10");
+    socket.pulse.send_modify(|pulse| pulse.cursor = 11);
+    assert_eq!(socket.text().await, "10..11", "nothing came between");
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,6 +55,10 @@ async fn creating() {
         with("worktree", json!(true)),
         with("commander", json!("x")),
         with("prompt", json!("hello")),
+        with("prompt", json!({})),
+        with("prompt", json!({"text": " "})),
+        with("prompt", json!({"content": ["x"]})),
+        with("prompt", json!({"text": "x", "mode": "plan"})),
         with("trust", json!(null)),
         with("colour", json!("red")),
         with("\u{1b}[2J", json!(1)),
@@ -106,6 +110,38 @@ async fn renaming() {
     assert_eq!(api.send(Method::GET, &path, "").await.json()["title"], "");
     let just_fits = json!({"title": "ü".repeat(200)}).to_string();
     assert_eq!(api.send(Method::PATCH, &path, just_fits).await.status, 200);
+}
+
+#[tokio::test]
+async fn queueing() {
+    let api = Api::start();
+    let path = format!("/api/sessions/{}/queue", api.session().await.id);
+    let added = api.send(Method::POST, &path, r#"{"text": "x"}"#).await.json();
+    let item = format!("{path}/{}", added["id"].as_str().expect("an id"));
+    let nowhere = format!("{path}/0e4c1f6e-3f0a-4f6e-9d55-0d3f4bb1a001");
+    let mut refusals = Refusals::of(&api);
+    for body in ["", r#"{"text": ""}"#, r#"{"content": []}"#, r#"{"text": "x", "position": 0}"#] {
+        refusals.add(Method::POST, &path, body.to_owned()).await;
+    }
+    for body in [
+        "",
+        r#"{"position": -1}"#,
+        r#"{"position": 1.5}"#,
+        r#"{"position": "first"}"#,
+        r#"{"text": " ", "position": 0}"#,
+        r#"{"text": "x", "content": []}"#,
+        r#"{"by": {}}"#,
+    ] {
+        refusals.add(Method::PATCH, &item, body.to_owned()).await;
+    }
+    refusals.add(Method::PATCH, &nowhere, r#"{"text": "x"}"#.to_owned()).await;
+    refusals.add(Method::PATCH, &format!("{path}/x"), r#"{"text": "x"}"#.to_owned()).await;
+    refusals.add(Method::DELETE, &nowhere, String::new()).await;
+    refusals.add(Method::POST, &format!("{path}/resume"), String::new()).await;
+    refusals.add(Method::POST, &format!("{path}/resume"), r#"{"now": true}"#.to_owned()).await;
+    insta::assert_json_snapshot!(refusals.seen);
+    let queue = api.send(Method::GET, &path, "").await.json();
+    assert_eq!(queue["items"], json!([added]), "nothing was changed by what was refused");
 }
 
 #[tokio::test]

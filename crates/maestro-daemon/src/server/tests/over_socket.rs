@@ -78,7 +78,7 @@ async fn the_daemons_own_user_is_the_owner() {
 #[tokio::test]
 async fn a_body_that_is_too_long_gets_its_answer() {
     let served = Served::start();
-    let length = 8 * 1024 * 1024;
+    let length = 24 * 1024 * 1024;
     let more = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
     let mut request = head("POST", "/api/sessions", &more).into_bytes();
     request.resize(request.len() + length, b'x');

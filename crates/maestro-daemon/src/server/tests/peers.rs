@@ -20,7 +20,12 @@ async fn an_agent_reads_and_changes_nothing() {
     check(Method::GET, "/api/sessions/ID", "404 not_found").await;
     check(Method::GET, "/api/sessions/ID/structured/replay", "404 not_found").await;
     check(Method::GET, "/api/structured/ID", "404 not_found").await;
+    check(Method::GET, "/api/sessions/ID/queue", "404 not_found").await;
     check(Method::POST, "/api/sessions", "403 agent_peer").await;
+    check(Method::POST, "/api/sessions/ID/queue", "403 agent_peer").await;
+    check(Method::PATCH, "/api/sessions/ID/queue/ID", "403 agent_peer").await;
+    check(Method::DELETE, "/api/sessions/ID/queue/ID", "403 agent_peer").await;
+    check(Method::POST, "/api/sessions/ID/queue/resume", "403 agent_peer").await;
     check(Method::PATCH, "/api/sessions/ID", "403 agent_peer").await;
     check(Method::DELETE, "/api/sessions/ID", "403 agent_peer").await;
     check(Method::POST, "/api/sessions/ID/restart", "403 agent_peer").await;

@@ -30,6 +30,35 @@ fn a_turn_begins_and_ends_where_its_lines_stand() {
 }
 
 #[test]
+fn a_prompt_settles_its_queue_item_and_its_request_once_its_line_is_there() {
+    let id = |n: u32| format!("00000000-0000-4000-8000-00000000000{n}");
+    let started = |n: u32, more: &str| {
+        let named = format!(r#""message_id":"p{n}","queue_item":"{}"{more}"#, id(n));
+        STARTED.replace(r#""message_id":"p""#, &named)
+    };
+    let prompt = |n: u32| chunk(USER, &format!("p{n}"), "text");
+    let check = |lines: &[String], sent: Option<u32>, keys: &[&str]| {
+        let projection = folded(lines);
+        let fold = projection.fold();
+        assert_eq!(fold.sent_item().map(|item| item.to_string()), sent.map(id));
+        assert_eq!(fold.requests().map(|(request, _)| request.key.as_str()).collect::<Vec<_>>(), keys);
+    };
+    let key = r#","request":{"key":"k","body":"b"}"#;
+    check(&[started(1, key)], None, &[]);
+    check(&[started(1, key), prompt(2)], None, &[]);
+    check(&[started(1, key), prompt(1)], Some(1), &["k"]);
+    check(&[started(1, key), prompt(1), prompt(1)], Some(1), &["k"]);
+    check(&[started(1, key), ENDED.to_owned(), prompt(1)], None, &[]);
+    check(&[started(1, ""), prompt(1), ENDED.to_owned(), started(2, ""), prompt(2)], Some(2), &[]);
+    check(&[started(1, ""), prompt(1), ENDED.to_owned(), started(2, "")], Some(1), &[]);
+    check(&[started(1, ""), prompt(1), STARTED.to_owned(), chunk(USER, "p", "text")], Some(1), &[]);
+    let many: Vec<String> =
+        (0..100).flat_map(|n| [started(1, &key.replace("\"k\"", &format!("\"{n}\""))), prompt(1)]).collect();
+    let newest: Vec<String> = (84..100).map(|n| n.to_string()).collect();
+    check(&many, Some(1), &newest.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_indicators_show_the_newest_thing_of_the_turn() {
     let check = |lines: &[String], responding: bool, thinking: bool| {
         let lines = [&[STARTED.to_owned()], lines].concat();

@@ -2,9 +2,10 @@ use crate::{
     registry::Registry,
     server::{
         app::{PathId, ask},
-        body::{JsonBody, Nothing},
+        body::Nothing,
         peer::Caller,
         problem::ApiError,
+        retry::Retriable,
     },
 };
 use axum::{Json, extract::State};
@@ -17,15 +18,18 @@ use maestro_protocol::{Session, SessionId};
     path = "/api/sessions/{id}/restart",
     tag = "sessions",
     operation_id = "restartSession",
-    params(("id" = SessionId, Path, description = "The session.")),
+    params(
+        ("id" = SessionId, Path, description = "The session."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same for every try of one request.")
+    ),
     responses((status = ACCEPTED, body = Session, description = "The session, starting."))
 )]
 pub(in crate::server::routes) async fn restart(
     State(registry): State<Registry>,
     caller: Caller,
     PathId(id): PathId,
-    JsonBody(Nothing {}): JsonBody<Nothing>,
+    Retriable(request, Nothing {}): Retriable<Nothing>,
 ) -> Result<(StatusCode, Json<Session>), ApiError> {
-    let session = ask(&registry, &caller.scope, id, async |session| session.restart().await).await?;
-    Ok((StatusCode::ACCEPTED, Json(session)))
+    let restarted = ask(&registry, &caller.scope, id, async |session| session.restart(request.clone()).await);
+    Ok((StatusCode::ACCEPTED, Json(restarted.await?)))
 }
