@@ -316,7 +316,8 @@ async fn a_cancel_reaches_the_agent_over_a_full_log_and_settles_when_there_is_sp
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_words_of_an_agent_are_kept_until_there_is_space() -> Outcome {
     for shortage in shortages() {
-        let pieces = pieces(300);
+        // What does not fit into the log must fit into the pipe and the queue behind it, or the agent cannot end.
+        let pieces = pieces(100);
         let script = opened().on_prompt(|turn| says_all(turn, &pieces).exit(3));
         let short = Short::open(shortage, script).await?;
         short.fill(50 * 1024)?;
@@ -386,27 +387,35 @@ async fn a_session_that_starts_into_a_full_log_runs_and_catches_up() -> Outcome 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_log_finds_no_place_starts_when_there_is_one() -> Outcome {
-    for shortage in shortages().into_iter().filter(|shortage| *shortage == Shortage::Disk) {
+    if !shortages().contains(&Shortage::Disk) {
+        return Ok(());
+    }
+    let waits = |session: &Session| session.status == Status::Starting && is_stalled(session);
+    for is_killed in [true, false] {
         let script = opened().on_every_prompt(|turn| turn.chunk_of("m", "hello").end_turn());
-        let mut short = Short::open(shortage, script).await?;
+        let mut short = Short::open(Shortage::Disk, script).await?;
         let first = short.stage.id.clone();
-        let waits = |session: &Session| session.status == Status::Starting && is_stalled(session);
-        for is_killed in [true, false] {
-            short.fill_places()?;
-            let cwd = short.stage.daemon.work();
-            short.stage.id = short.stage.door.create_session(AGENT, &cwd, json!({})).await?.id.to_string();
-            short.when("the session to wait for a place", waits).await?;
-            short.stage.door.prompt(&short.stage.id, "too early").await?.expect(507);
-            if is_killed {
-                short.stage.kill().await?;
-                assert_eq!(short.stage.dead().await?.end_reason, Some(EndReason::Killed));
-            }
+        // From here on it stores nothing, which would take the last place for a moment.
+        let sidecar = short.sessions().join(format!("{first}.json"));
+        wait_until(LIMIT, "the first session's sidecar", || {
+            fs::read_to_string(&sidecar).is_ok_and(|text| text.contains("Running"))
+        })
+        .await?;
+        short.fill_places()?;
+        let cwd = short.stage.daemon.work();
+        short.stage.id = short.stage.door.create_session(AGENT, &cwd, json!({})).await?.id.to_string();
+        short.when("the session to wait for a place", waits).await?;
+        short.stage.door.prompt(&short.stage.id, "too early").await?.expect(507);
+        if is_killed {
+            short.stage.kill().await?;
+            assert_eq!(short.stage.dead().await?.end_reason, Some(EndReason::Killed));
+        } else {
             short.free_places()?;
+            short.stage.door.running(&short.stage.id, LIMIT).await?;
+            short.stage.watch = Watch::open(&short.stage.door, &short.stage.id).await?;
+            assert_eq!(short.stage.turn("hello").await?, "end_turn");
         }
-        short.stage.door.running(&short.stage.id, LIMIT).await?;
-        short.stage.watch = Watch::open(&short.stage.door, &short.stage.id).await?;
-        assert_eq!(short.stage.turn("hello").await?, "end_turn");
-        assert_eq!(short.stage.door.session(&first).await?.status, Status::Running, "others went on");
+        assert_eq!(short.stage.door.session(&first).await?.status, Status::Running, "others go on");
     }
     Ok(())
 }
