@@ -3,6 +3,7 @@
 mod agents;
 mod daemon;
 mod directory;
+mod health;
 mod leftovers;
 
 use super::{CommandResult, Context, connect, error, print, print_json};
@@ -87,6 +88,9 @@ async fn findings(context: &Context) -> Vec<Finding> {
     let daemons_path =
         announced.filter(|_| client.is_some()).and_then(|announced| daemon::path_of(announced.pid));
     findings.extend(daemons_path.and_then(|path| daemon::compare_paths(&path)));
+    if let Some(client) = client {
+        findings.extend(health::look(client).await);
+    }
     findings.extend(agents::look(context, client).await);
     findings.push(leftovers::look(settings));
     findings

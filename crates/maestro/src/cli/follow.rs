@@ -115,11 +115,9 @@ pub(super) async fn died(
     turn: Option<&LastEnd>,
 ) -> Result<ExitCode, CommandError> {
     say(&format!("error: {}", why_dead(session)))?;
-    say(&match session.end_reason {
-        // There is nothing to bring back.
-        Some(EndReason::AdapterMissing) => "hint: then run this again".to_owned(),
-        _ => format!("hint: bring it back with: maestro restart {}", session.id),
-    })?;
+    // What is missing, and how to install it, stands in the error.
+    let then = if session.end_reason == Some(EndReason::AdapterMissing) { "then " } else { "" };
+    say(&format!("hint: {then}bring it back with: maestro restart {}", session.id))?;
     if let Some(words) = render::queue::held(&client.queue(session.id).await?, session.id) {
         say(&format!("hint: {words}"))?;
     }

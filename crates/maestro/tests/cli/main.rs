@@ -22,7 +22,7 @@ fn a_turn_is_streamed_and_its_end_is_the_exit_code() {
         "turn ended: error: ",
     );
     home.run(&["run", "hello"]).check(13, "", "install it with: npm install -g");
-    home.run(&["run", "hello"]).check(13, "", "hint: then run this again\n");
+    home.run(&["run", "hello"]).check(13, "", "hint: then bring it back with: maestro restart ");
     home.run(&["run", "hello", "--agent", "unheard-of"]).check(
         1,
         "",

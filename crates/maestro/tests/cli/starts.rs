@@ -59,7 +59,7 @@ fn a_refusal_behind_frames_is_a_result() {
     let busy = home.start(&["run", "slow", "--agent", "demo"], Stdio::null());
     busy.wait_for_stdout("1 2");
     let refused = home.run(&["prompt", &home.newest(), "hello", "--json"]);
-    refused.check(1, "", "hint: wait for it, or end it with `maestro cancel");
+    refused.check(1, "", "hint: let the prompt wait with `maestro prompt <id> --queue`, or end the turn");
     let lines = json_lines(&refused.stdout);
     assert_eq!(lines[0]["type"], "TranscriptSnapshot");
     let last = &lines[lines.len() - 1];

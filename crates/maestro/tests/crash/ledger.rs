@@ -51,7 +51,7 @@ impl Ledger {
     }
 
     pub(crate) fn see(&mut self, watch: &Watch) {
-        let state = ReducedState { pending_approval: None, ..watch.state.clone() };
+        let state = ReducedState { pending_approval: None, queue: None, ..watch.state.clone() };
         self.seen = Seen { cursor: watch.cursor, rows: watch.rows.clone(), state };
     }
 
