@@ -42,7 +42,7 @@ impl Faults {
         let mut command = match need::cargo_tool("cargo-nextest") {
             Ok(program) => shell::command(
                 program,
-                ["nextest", "run", "--locked", "--package", "maestro", "--no-capture", "-E", FILTER],
+                ["nextest", "run", "--locked", "--workspace", "--no-capture", "-E", FILTER],
             ),
             Err(_) => shell::cargo([
                 "test",
