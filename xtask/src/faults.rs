@@ -39,21 +39,15 @@ impl Faults {
 
     /// The runner, which prints what is done and how it ended.
     pub(crate) fn command(&self) -> Command {
+        // The whole workspace, so that the build of the other tests is the same.
         let mut command = match need::cargo_tool("cargo-nextest") {
             Ok(program) => shell::command(
                 program,
                 ["nextest", "run", "--locked", "--workspace", "--no-capture", "-E", FILTER],
             ),
-            Err(_) => shell::cargo([
-                "test",
-                "--locked",
-                "--package",
-                "maestro",
-                "--test",
-                "crash",
-                "--",
-                "--nocapture",
-            ]),
+            Err(_) => {
+                shell::cargo(["test", "--locked", "--workspace", "--test", "crash", "--", "--nocapture"])
+            }
         };
         // The hasher's keys are the system's randomness.
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0) >> 32);

@@ -17,8 +17,12 @@ pub(crate) const BATCHES_MAX: usize = 64;
 /// Bytes of lines that may be in batches which nobody dropped yet. A single line may be longer and then passes alone.
 const OUTSTANDING_BYTES_MAX: u32 = 1024 * 1024;
 
-/// Bytes taken from the pipe at once: the size of a pipe.
+/// The most bytes taken from the pipe at once: the size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
+
+/// The room of an agent that says little, as most do most of the time: a thousand idle sessions must not hold a
+/// thousand full ones.
+const READ_BYTES_IDLE: usize = 4 * 1024;
 
 /// What a frame counts besides its line's bytes, so that a flood of tiny lines is bounded like one of long ones.
 const FRAME_BYTES: usize = 256;
@@ -54,7 +58,7 @@ pub enum ReaderEnd {
 pub async fn read_frames(mut stdout: impl AsyncRead + Unpin, frames: mpsc::Sender<Batch>) -> ReaderEnd {
     let mut outlet = Outlet { frames, bound: Arc::new(Semaphore::new(OUTSTANDING_BYTES_MAX as usize)) };
     let mut framer = Framer::default();
-    let mut buffer = vec![0; READ_BYTES];
+    let mut buffer = vec![0; READ_BYTES_IDLE];
     loop {
         let read = tokio::select! {
             read = stdout.read(&mut buffer) => read,
@@ -63,7 +67,13 @@ pub async fn read_frames(mut stdout: impl AsyncRead + Unpin, frames: mpsc::Sende
         let ended = match read {
             Ok(0) => Some(ReaderEnd::Closed),
             Ok(n) => match outlet.pass_on(&mut framer, &buffer[..n]).await {
-                Ok(()) => None,
+                Ok(()) => {
+                    let wanted = room_after(buffer.len(), n);
+                    if wanted != buffer.len() {
+                        buffer = vec![0; wanted];
+                    }
+                    None
+                }
                 Err(Unheard) => return ReaderEnd::Unheard,
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
@@ -75,6 +85,18 @@ pub async fn read_frames(mut stdout: impl AsyncRead + Unpin, frames: mpsc::Sende
                 Err(Unheard) => ReaderEnd::Unheard,
             };
         }
+    }
+}
+
+/// How much room the next read gets after one of `read` bytes: all where they filled it, little again where they would
+/// have fitted into little.
+fn room_after(room: usize, read: usize) -> usize {
+    if read == room {
+        READ_BYTES
+    } else if read <= READ_BYTES_IDLE / 2 {
+        READ_BYTES_IDLE
+    } else {
+        room
     }
 }
 

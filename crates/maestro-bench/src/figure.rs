@@ -137,7 +137,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-const HEAD: [&str; 8] = ["goal", "what", "measured", "goal", "floor", "ratio", "goal", "verdict"];
+const HEAD: [&str; 8] = ["goal", "what", "measured", "wanted", "floor", "ratio", "wanted", "verdict"];
 
 /// All figures of a run.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-use super::{Batch, OUTSTANDING_BYTES_MAX, ReaderEnd, read_frames};
+use super::{Batch, OUTSTANDING_BYTES_MAX, READ_BYTES, READ_BYTES_IDLE, ReaderEnd, read_frames, room_after};
 use crate::{Frame, MAX_LINE_BYTES};
 use maestro_protocol::{NoticeLine, NoticeReason};
 use std::{
@@ -213,4 +213,15 @@ async fn a_partial_line_is_never_taken_for_a_message() {
     let [Frame::Notice(notice)] = &frames[..] else { panic!("{frames:?}") };
     assert_eq!((notice.reason, notice.text.as_str()), (NoticeReason::Partial, update("whole").as_str()));
     assert!(matches!(end, ReaderEnd::Closed));
+}
+
+#[test]
+fn room_is_made_for_a_flood_and_given_back_after_it() {
+    let check = |room, read, expect| assert_eq!(room_after(room, read), expect, "{read} of {room}");
+    check(READ_BYTES_IDLE, 100, READ_BYTES_IDLE);
+    check(READ_BYTES_IDLE, READ_BYTES_IDLE - 1, READ_BYTES_IDLE);
+    check(READ_BYTES_IDLE, READ_BYTES_IDLE, READ_BYTES);
+    check(READ_BYTES, READ_BYTES, READ_BYTES);
+    check(READ_BYTES, READ_BYTES_IDLE, READ_BYTES);
+    check(READ_BYTES, 100, READ_BYTES_IDLE);
 }

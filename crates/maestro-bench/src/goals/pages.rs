@@ -108,10 +108,11 @@ pub(super) async fn replay(bench: Bench) -> Result<Vec<Figure>> {
 
 pub(super) async fn first_row(bench: Bench) -> Result<Vec<Figure>> {
     let runs = bench.runs() * 20;
-    let short = with_log(&bench, 64 << 10).await?;
+    // Long enough for the same 200 rows.
+    let short = with_log(&bench, 2 << 20).await?;
     let of_short = connect_ms(&short.stage, runs).await?;
     drop(short);
-    let long = with_log(&bench, bench.size(1 << 20, 100 << 20)).await?;
+    let long = with_log(&bench, bench.size(4 << 20, 100 << 20)).await?;
     let of_long = connect_ms(&long.stage, runs).await?;
     let page = bench.page().await?;
     let floor = request_ms(&page.socket, "/", runs).await?;

@@ -46,11 +46,16 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a socket waits at a shutdown for its session's last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
+/// What is read of a socket at once. Clients send pongs and closes; the library's own 128 KiB would be most of what a
+/// socket costs.
+const READ_BUFFER: usize = 4 * 1024;
+
 /// The limits of a socket.
 pub(super) fn config() -> WebSocketConfig {
     WebSocketConfig::default()
         .max_message_size(Some(MESSAGE_MAX_BYTES))
         .max_frame_size(Some(MESSAGE_MAX_BYTES))
+        .read_buffer_size(READ_BUFFER)
 }
 
 /// A session as one socket watches it.
