@@ -213,16 +213,11 @@ impl StateFold {
 
     fn update(&mut self, cursor: Cursor, update: &Update, step: &mut Step) {
         let data = &update.data;
+        let was_unheard = self.is_unheard;
         match update.kind {
-            UpdateKind::Chunk(voice) => {
-                step.is_quiet = self.chunk(cursor, voice, data, step) && step.state.is_empty();
-            }
-            UpdateKind::ToolCall => {
-                step.is_quiet = self.tool_mention(Mention::Call, data, step) && step.state.is_empty();
-            }
-            UpdateKind::ToolCallUpdate => {
-                step.is_quiet = self.tool_mention(Mention::Update, data, step) && step.state.is_empty();
-            }
+            UpdateKind::Chunk(voice) => step.is_quiet = self.chunk(cursor, voice, data, step),
+            UpdateKind::ToolCall => step.is_quiet = self.tool_mention(Mention::Call, data, step),
+            UpdateKind::ToolCallUpdate => step.is_quiet = self.tool_mention(Mention::Update, data, step),
             UpdateKind::Plan => self.new_plan(data, step),
             UpdateKind::Usage => self.usage_update(data, step),
             UpdateKind::Mode => self.current_mode(data, step),
@@ -234,6 +229,7 @@ impl StateFold {
                 self.open_row = None;
             }
         }
+        step.is_quiet &= step.state.is_empty() && self.is_unheard == was_unheard;
     }
 
     /// Takes a mention of a call. Whether the call was open, so that what changed is only what `step` names.
