@@ -1,7 +1,7 @@
 use crate::{
     Frame, PermissionRequest, RawId, UpdateClass,
     decode::{
-        keepable::{fields, is_keepable},
+        keepable::{Unkeepable, is_keepable, pick},
         notice::notice,
         tolerant::{rpc_error, text_at, unreadable},
     },
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use maestro_protocol::{NoticeReason, json};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
+use std::borrow::Cow;
 
 mod keepable;
 pub(crate) mod notice;
@@ -20,8 +21,8 @@ pub(crate) mod tolerant;
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(default)]
-    method: Option<String>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
     params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -40,7 +41,7 @@ pub fn decode(line: &[u8]) -> Frame {
     let Ok(text) = simdutf8::basic::from_utf8(line) else {
         return notice(NoticeReason::NotUtf8, line);
     };
-    if json::depth(line) > json::MAX_DEPTH {
+    if is_too_deep(line) {
         return notice(NoticeReason::TooDeep, line);
     }
     // serde reads a struct from an array too, but a message is an object.
@@ -51,6 +52,12 @@ pub fn decode(line: &[u8]) -> Frame {
         None => answer(&envelope),
     });
     frame.unwrap_or_else(|| notice(NoticeReason::NotJson, line))
+}
+
+/// Most lines have too few brackets to nest so deep, which is seen sooner than how deep they nest.
+fn is_too_deep(line: &[u8]) -> bool {
+    let has_enough = memchr::memchr2_iter(b'{', b'[', line).nth(json::MAX_DEPTH).is_some();
+    has_enough && json::depth(line) > json::MAX_DEPTH
 }
 
 /// A request or a notification; `None` if its id is neither a string nor a number nor `null`.
@@ -84,17 +91,22 @@ fn notification(method: &str, params: Option<&RawValue>, line: &[u8]) -> Frame {
 /// Admits an update to the event log, or refuses what could pass for a line of the daemon's own (CONTRACT §5.2).
 fn update(params: Option<&RawValue>, line: &[u8]) -> Frame {
     let Some(raw) = params else { return notice(NoticeReason::Refused, line) };
-    if !is_keepable(raw) {
-        return notice(NoticeReason::NotJson, line);
-    }
-    let params = fields(raw).unwrap_or_default();
-    let update = params.get("update").and_then(|update| fields(update));
-    let Some(update) = update.filter(|_| !params.contains_key("maestroEvent")) else {
-        return notice(NoticeReason::Refused, line);
-    };
-    let kind =
-        update.get("sessionUpdate").and_then(|kind| String::deserialize(*kind).ok()).unwrap_or_default();
+    let Ok(kind) = update_kind(raw) else { return notice(NoticeReason::NotJson, line) };
+    let Some(kind) = kind else { return notice(NoticeReason::Refused, line) };
     Frame::Update { params: Bytes::copy_from_slice(raw.get().as_bytes()), class: class_of(&kind), kind }
+}
+
+/// The tag of the update in these params, empty if it has none; `None` if there is no update, or if the params could
+/// pass for a line of the daemon's own.
+fn update_kind(params: &RawValue) -> Result<Option<String>, Unkeepable> {
+    let [update, event] = pick(params, ["update", "maestroEvent"])?;
+    let is_forged = event.map(is_keepable).transpose()?.is_some();
+    let Some(update) = update else { return Ok(None) };
+    let [kind] = pick(update, ["sessionUpdate"])?;
+    kind.map(is_keepable).transpose()?;
+    let is_update = update.get().starts_with('{') && !is_forged;
+    let kind = kind.and_then(|kind| String::deserialize(kind).ok()).unwrap_or_default();
+    Ok(is_update.then_some(kind))
 }
 
 fn class_of(kind: &str) -> UpdateClass {
@@ -135,7 +147,7 @@ fn answer(envelope: &Envelope<'_>) -> Option<Frame> {
     let error = envelope.error.filter(|error| envelope.result.is_none() || error.get() != "null");
     let result = match (error, envelope.result) {
         (Some(error), _) => Err(rpc_error(error)),
-        (None, Some(result)) if is_keepable(result) => Ok(result.to_owned()),
+        (None, Some(result)) if is_keepable(result).is_ok() => Ok(result.to_owned()),
         (None, Some(result)) => Err(unreadable(result)),
         (None, None) => return None,
     };
@@ -145,7 +157,7 @@ fn answer(envelope: &Envelope<'_>) -> Option<Frame> {
 
 /// The value that `raw` holds, if it can be kept.
 fn read(raw: &RawValue) -> Option<Value> {
-    if is_keepable(raw) { json::from_slice(raw.get().as_bytes()).ok() } else { None }
+    if is_keepable(raw).is_ok() { json::from_slice(raw.get().as_bytes()).ok() } else { None }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use crate::stats::number;
 use anyhow::{Context as _, Result};
-use std::fs;
+use std::{fs, path::Path};
+use tokio::net::UnixListener;
 
 /// Processor time of all threads of a process so far, in nanoseconds. Of threads that have ended the kernel keeps only
 /// hundredths of seconds, so this counts those that are there: the daemon's threads last.
@@ -30,4 +31,12 @@ pub(crate) fn memory_with_files(pid: u32) -> Result<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(number(kib * 1024))
+}
+
+/// Listens at `path`. The name is there only once connections are accepted: the socket is made under another one.
+pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
+    let early = path.with_extension("early");
+    let listener = UnixListener::bind(&early)?;
+    fs::rename(&early, path)?;
+    Ok(listener)
 }

@@ -1,12 +1,13 @@
 //! The floor of everything that streams: an agent's lines, each sent as one frame to every reader, and nothing else: no
 //! log, no fold, no state, no accounts. A process of its own, so that its processor time can be read.
 
+use crate::proc::listen;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use std::{env, ffi::OsString, path::PathBuf, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{UnixListener, UnixStream},
+    net::UnixStream,
     process::Command,
     sync::mpsc,
 };
@@ -28,7 +29,7 @@ pub(crate) fn main(socket: Option<OsString>) -> Result<()> {
 }
 
 async fn serve(socket: PathBuf) -> Result<()> {
-    let listener = UnixListener::bind(socket)?;
+    let listener = listen(&socket)?;
     let mut prompts = BufReader::new(tokio::io::stdin()).lines();
     let mut readers: Vec<mpsc::Sender<Bytes>> = Vec::new();
     while let Some(prompt) = prompts.next_line().await? {

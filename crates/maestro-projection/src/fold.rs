@@ -126,6 +126,7 @@ impl StateFold {
         match &line.body {
             Body::Malformed => self.malformed += 1,
             Body::UnknownEnvelope => {}
+            Body::Chunk(chunk) => self.plain_chunk(cursor, chunk, &mut step),
             Body::Update(update) => self.update(cursor, update, &mut step),
             Body::Envelope(envelope) => self.envelope(cursor, envelope, &mut step),
         }

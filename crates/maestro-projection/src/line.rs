@@ -1,3 +1,6 @@
+mod chunk;
+
+pub(crate) use chunk::Chunk;
 use maestro_protocol::{Envelope, Timestamp, TranscriptRowKind, json};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -19,7 +22,9 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     Malformed,
-    /// What an agent notified.
+    /// Text of an agent, in the usual shape.
+    Chunk(Chunk),
+    /// Whatever else an agent notified.
     Update(Update),
     /// What the daemon wrote.
     Envelope(Box<Envelope>),
@@ -60,6 +65,10 @@ pub(crate) enum Voice {
 impl Line {
     /// Reads a line, given without its newline.
     pub fn parse(text: &[u8]) -> Self {
+        let Ok(text) = simdutf8::basic::from_utf8(text) else { return Self::malformed() };
+        if let Some(chunk) = Chunk::read(text) {
+            return Self { at: None, body: Body::Chunk(chunk) };
+        }
         let Some(top) = read::<Top>(text) else { return Self::malformed() };
         if top.has_event {
             return read(text).map_or_else(Self::malformed, Self::from_envelope);
@@ -200,8 +209,7 @@ impl<'de> Deserialize<'de> for Top {
 }
 
 /// Reads JSON that nests at most [`DEEPEST`] levels. Depth is measured only where serde_json's own limit was met.
-fn read<T: serde::de::DeserializeOwned>(text: &[u8]) -> Option<T> {
-    let text = std::str::from_utf8(text).ok()?;
+fn read<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     let shallow = serde_json::from_str(text).ok();
     shallow.or_else(|| {
         let depth = json::depth(text.as_bytes());

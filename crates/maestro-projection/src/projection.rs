@@ -1,10 +1,11 @@
 mod changes;
 mod growth;
 mod marks;
+mod packs;
 mod standing;
 
 use crate::fold::{Chosen, StateFold};
-use crate::line::Line;
+use crate::line::{Body, Line};
 use crate::touch::Touch;
 pub use changes::{Applied, RowChange, TextGrowth};
 pub(crate) use growth::Growing;
@@ -15,7 +16,9 @@ use maestro_protocol::{
 pub(crate) use marks::STATE_EVERY;
 use marks::Weight;
 pub use marks::{Mark, Marks};
+use packs::{Packed, Packs, Unpacker};
 pub use standing::Standing;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A log folded to its rows and its state, for live use.
@@ -32,11 +35,15 @@ pub struct Projection {
     state_touched: BTreeMap<StateKey, Cursor>,
     /// Bytes of lines since the state was last given to be stored.
     unstored: u64,
+    packs: Packs,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
+    id: RowId,
+    /// The row; empty while it is packed.
     growing: Growing,
+    packed: Option<Packed>,
     born: Cursor,
     last: Cursor,
     /// The last line that did anything else to it than to lengthen its text.
@@ -56,20 +63,20 @@ impl Projection {
 
     /// Folds the next line, given without its newline; any bytes will do. Cursors are consecutive and begin with 1.
     pub fn apply(&mut self, cursor: Cursor, line: &[u8]) -> Applied {
-        self.apply_line(cursor, &Line::parse(line))
+        self.apply_line(cursor, Line::parse(line))
     }
 
-    pub(crate) fn apply_line(&mut self, cursor: Cursor, line: &Line) -> Applied {
-        let step = self.fold.apply(cursor, line);
+    pub(crate) fn apply_line(&mut self, cursor: Cursor, line: Line) -> Applied {
+        let step = self.fold.apply(cursor, &line);
         if line.is_malformed() {
             return Applied::Malformed;
         }
         if let (Some(spent), Some(now)) = (step.spent, self.fold.last_time()) {
             self.ledger.entry(now.into()).or_default().add(&spent);
         }
-        let touches = (0..).zip(step.touches);
-        let changes = touches.map(|(place, touch)| self.touch((cursor, place), touch, line)).collect();
+        let changes = self.touch_all(cursor, step.touches, line.body);
         self.state_touched.extend(step.state.iter().map(|key| (*key, cursor)));
+        self.pack();
         Applied::Line { changes, state: step.state, is_quiet: step.is_quiet }
     }
 
@@ -80,8 +87,7 @@ impl Projection {
 
     /// All rows in order of birth.
     pub fn snapshot(&self) -> TranscriptSnapshot {
-        let rows = self.rows.iter().filter_map(|entry| entry.growing.row.clone()).collect();
-        TranscriptSnapshot { cursor: self.cursor(), rows }
+        TranscriptSnapshot { cursor: self.cursor(), rows: self.rows_from(0) }
     }
 
     /// The times of all rows.
@@ -94,9 +100,21 @@ impl Projection {
         self.fold.state()
     }
 
+    /// The rows from a place on.
+    fn rows_from(&self, first: usize) -> Vec<TranscriptRow> {
+        let mut unpacker = Unpacker::default();
+        let row = |place| self.row_at(place, &mut unpacker).map(Cow::into_owned);
+        (first..self.rows.len()).filter_map(row).collect()
+    }
+
     /// The row of this id.
-    pub fn row(&self, id: &RowId) -> Option<&TranscriptRow> {
-        self.rows[*self.places.get(id)?].growing.row.as_ref()
+    pub fn row(&self, id: &RowId) -> Option<Cow<'_, TranscriptRow>> {
+        self.row_at(*self.places.get(id)?, &mut Unpacker::default())
+    }
+
+    /// Whether there is a row of this id.
+    pub fn has_row(&self, id: &RowId) -> bool {
+        self.places.contains_key(id)
     }
 
     /// How many lines were malformed.
@@ -144,19 +162,40 @@ impl Projection {
         &self.fold
     }
 
+    /// The place of the row that was touched last, if that is this one: mostly it is.
+    fn newest_is(&self, id: &RowId) -> Option<usize> {
+        let (_, place) = *self.touched.last()?;
+        (self.rows[place].id == *id).then_some(place)
+    }
+
+    /// Folds the touches of a line in. Its body becomes the last one's.
+    fn touch_all(&mut self, cursor: Cursor, mut touches: Vec<Touch>, body: Body) -> Vec<RowChange> {
+        let Some(last) = touches.pop() else { return Vec::new() };
+        let mut changes = Vec::with_capacity(touches.len() + 1);
+        let mut place = 0;
+        for touch in touches {
+            changes.push(self.touch((cursor, place), touch, Cow::Borrowed(&body)));
+            place += 1;
+        }
+        changes.push(self.touch((cursor, place), last, Cow::Owned(body)));
+        changes
+    }
+
     /// Folds a touch in; `at` is its line, and its place among that line's touches.
-    fn touch(&mut self, at: (Cursor, u32), touch: Touch, line: &Line) -> RowChange {
+    fn touch(&mut self, at: (Cursor, u32), touch: Touch, body: Cow<'_, Body>) -> RowChange {
         let cursor = at.0;
         let now = self.fold.last_time();
-        let known = self.places.get(&touch.row_id).copied();
+        let known = self.newest_is(&touch.row_id).or_else(|| self.places.get(&touch.row_id).copied());
         let place = known.unwrap_or(self.rows.len());
         if known.is_none() {
             self.places.insert(touch.row_id.clone(), place);
-            self.rows.push(Entry::unborn(cursor, now));
+            self.rows.push(Entry::unborn(touch.row_id.clone(), cursor, now));
+            self.note_born(place);
         }
+        self.loosen(place);
         let entry = &mut self.rows[place];
         let (prev, prev_place) = (entry.last, entry.last_place);
-        let growth = entry.growing.fold(&touch, line);
+        let growth = entry.growing.fold(&touch, body);
         entry.created = entry.created.or(now);
         entry.updated = now;
         (entry.last, entry.last_place) = at;
@@ -177,8 +216,10 @@ impl Projection {
 }
 
 impl Entry {
-    fn unborn(born: Cursor, created: Option<Timestamp>) -> Self {
+    fn unborn(id: RowId, born: Cursor, created: Option<Timestamp>) -> Self {
         Self {
+            id,
+            packed: None,
             growing: Growing::default(),
             born,
             last: 0,
@@ -191,6 +232,6 @@ impl Entry {
     }
 
     fn times(&self) -> Option<(RowId, RowTimes)> {
-        Some((self.growing.row.as_ref()?.id.clone(), RowTimes([self.created?, self.updated?])))
+        Some((self.id.clone(), RowTimes([self.created?, self.updated?])))
     }
 }

@@ -54,7 +54,7 @@ fn page_since(lines: &mut impl Iterator<Item = (Cursor, Line)>, since: Cursor, w
             }
             continue;
         }
-        let applied = projection.apply_line(cursor, &line);
+        let applied = projection.apply_line(cursor, line);
         if applied == Applied::Malformed {
             continue;
         }
@@ -97,13 +97,13 @@ fn page_before(
         if candidates.len() as u64 > window.limit()
             && let Some((cursor, line)) = candidates.pop_front()
         {
-            projection.apply_line(cursor, &line);
+            projection.apply_line(cursor, line);
             has_older = true;
         }
     }
     let mut built = Built::default();
     for (cursor, line) in candidates {
-        let applied = projection.apply_line(cursor, &line);
+        let applied = projection.apply_line(cursor, line);
         built.push(event(&projection, &applied, window.form));
         while built.bytes > PAGE_BYTES && built.events.len() > 1 {
             built.pop_front();

@@ -2,23 +2,29 @@ mod merge;
 
 pub(crate) use merge::strip_maestro;
 
-use crate::line::{Body, Line, Update, UpdateKind, text_of};
+use crate::line::{Body, Chunk, Line, Update, UpdateKind, Voice, text_of};
 use crate::tool::{self, Mention};
 use crate::touch::{Action, Touch};
 use maestro_protocol::{ApprovalOutcome, Envelope, RowId, TranscriptRow, TranscriptRowKind};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// Folds one line into one row: `row` is the row before, `None` at its birth; `touch` is one of those that
 /// [`crate::StateFold::apply`] gave for `line`. The lines that touch a row are all that a row is made of.
 pub fn fold_row(row: Option<TranscriptRow>, touch: &Touch, line: &Line) -> TranscriptRow {
-    match (&line.body, touch.action) {
-        (Body::Update(update), Action::Tool) => {
-            let mention = if update.kind == UpdateKind::ToolCall { Mention::Call } else { Mention::Update };
-            merge_tool(row, &touch.row_id, mention, &update.data)
-        }
-        (Body::Update(update), action) => from_update(row, &touch.row_id, action, update),
-        (Body::Envelope(envelope), action) => from_envelope(row, &touch.row_id, action, envelope),
-        (Body::Malformed | Body::UnknownEnvelope, _) => row.unwrap_or_else(|| blank(&touch.row_id)),
+    fold_body(row, touch, Cow::Borrowed(&line.body))
+}
+
+/// As [`fold_row`]. What is large moves from an owned line into the row.
+pub(crate) fn fold_body(row: Option<TranscriptRow>, touch: &Touch, body: Cow<'_, Body>) -> TranscriptRow {
+    if let Cow::Owned(Body::Update(update)) = body {
+        return from_update(row, touch, Cow::Owned(update));
+    }
+    match body.as_ref() {
+        Body::Update(update) => from_update(row, touch, Cow::Borrowed(update)),
+        Body::Chunk(chunk) => from_chunk(row, &touch.row_id, chunk),
+        Body::Envelope(envelope) => from_envelope(row, &touch.row_id, touch.action, envelope),
+        Body::Malformed | Body::UnknownEnvelope => row.unwrap_or_else(|| blank(&touch.row_id)),
     }
 }
 
@@ -27,30 +33,65 @@ pub(crate) fn row_text(row: &TranscriptRow) -> Option<&str> {
     row.data.as_object().and_then(text_of)
 }
 
-fn from_update(row: Option<TranscriptRow>, id: &RowId, action: Action, update: &Update) -> TranscriptRow {
+fn from_chunk(row: Option<TranscriptRow>, id: &RowId, chunk: &Chunk) -> TranscriptRow {
+    lengthened(row, &chunk.text).unwrap_or_else(|| TranscriptRow {
+        id: id.clone(),
+        kind: chunk.voice.row_kind(),
+        data: Value::Object(chunk.data()),
+    })
+}
+
+fn from_update(row: Option<TranscriptRow>, touch: &Touch, update: Cow<'_, Update>) -> TranscriptRow {
+    let (id, action) = (&touch.row_id, touch.action);
     let kind = match update.kind {
-        UpdateKind::Chunk(voice) => voice.row_kind(),
+        UpdateKind::ToolCall if action == Action::Tool => return merge_tool(row, id, Mention::Call, data_of(update)),
+        _ if action == Action::Tool => return merge_tool(row, id, Mention::Update, data_of(update)),
+        UpdateKind::Chunk(voice) => Voice::row_kind(voice),
         UpdateKind::Plan => TranscriptRowKind::Plan,
         _ => TranscriptRowKind::Notice,
     };
-    if action == Action::Text
-        && let Some(mut row) = row
-        && let Some(chunk) = text_of(&update.data)
-        && let Some(Value::String(text)) = own_text(&mut row)
-    {
-        text.push_str(chunk);
+    let added = text_of(&update.data).filter(|_| action == Action::Text);
+    if let Some(row) = added.and_then(|added| lengthened(row, added)) {
         return row;
     }
-    let mut data = update.data.clone();
+    let mut data = data_of(update);
     if action != Action::Prompt {
         strip_maestro(&mut data);
     }
     TranscriptRow { id: id.clone(), kind, data: Value::Object(data) }
 }
 
-fn own_text(row: &mut TranscriptRow) -> Option<&mut Value> {
-    row_text(row)?;
-    row.data.get_mut("content")?.get_mut("text")
+fn data_of(update: Cow<'_, Update>) -> Map<String, Value> {
+    match update {
+        Cow::Borrowed(update) => update.data.clone(),
+        Cow::Owned(update) => update.data,
+    }
+}
+
+/// The row with text appended; `None` if there is no row of text.
+fn lengthened(row: Option<TranscriptRow>, added: &str) -> Option<TranscriptRow> {
+    let mut row = row?;
+    own_text(&mut row)?.push_str(added);
+    Some(row)
+}
+
+/// What a line says to a row whose text it may lengthen.
+pub(crate) fn said(body: &Body) -> Option<&str> {
+    match body {
+        Body::Chunk(chunk) => Some(&chunk.text),
+        Body::Update(update) => text_of(&update.data),
+        _ => None,
+    }
+}
+
+/// As [`row_text`], to be lengthened.
+pub(crate) fn own_text(row: &mut TranscriptRow) -> Option<&mut String> {
+    let block = row.data.as_object_mut()?.get_mut("content")?.as_object_mut()?;
+    let is_text = block.get("type").and_then(Value::as_str) == Some("text");
+    match block.get_mut("text").filter(|_| is_text)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
 }
 
 fn from_envelope(
@@ -71,7 +112,7 @@ fn from_envelope(
             row
         }
         (Action::Tool, Envelope::Approval(approval)) => match tool::of_request(&approval.row.data) {
-            Some((_, call)) => merge_tool(row, id, Mention::Approval, call),
+            Some((_, call)) => merge_tool(row, id, Mention::Approval, call.clone()),
             None => row.unwrap_or_else(|| blank(id)),
         },
         (Action::Outcome, Envelope::ApprovalResolved(resolved)) => {
@@ -95,8 +136,9 @@ fn merge_tool(
     row: Option<TranscriptRow>,
     id: &RowId,
     mention: Mention,
-    patch: &Map<String, Value>,
+    mut patch: Map<String, Value>,
 ) -> TranscriptRow {
+    let standing = tool::standing(mention, &patch);
     let mut data = if let Some(Value::Object(mut data)) = row.map(|row| row.data) {
         // One agent tells that a call runs, then asks for it as pending, and says nothing more until it ends.
         let runs = data.get("status").is_some_and(|status| status == "in_progress");
@@ -108,11 +150,10 @@ fn merge_tool(
         }
         data
     } else {
-        let mut data = patch.clone();
-        strip_maestro(&mut data);
-        data
+        strip_maestro(&mut patch);
+        patch
     };
-    if tool::standing(mention, patch).is_some() {
+    if standing.is_some() {
         merge::clear_mark(&mut data, merge::SETTLED);
     }
     let kind = if merge::has_diff(&data) { TranscriptRowKind::ToolDiff } else { TranscriptRowKind::ToolCall };

@@ -13,7 +13,7 @@ use std::{fmt::Write as _, hint::black_box};
 /// A log of about so many bytes: of twenty lines fourteen are text, four are tools with some kilobytes of code, one is
 /// a thought, one usage; a message has forty chunks.
 pub(super) fn log_of(bytes: usize) -> String {
-    let code = r#"fn main() {\n    println!(\"{}\", 1);\n}\n"#.repeat(40);
+    let mut code = Code::default();
     let mut log = String::with_capacity(bytes + 8192);
     for number in 0_u64.. {
         if log.len() >= bytes {
@@ -22,10 +22,12 @@ pub(super) fn log_of(bytes: usize) -> String {
         let (message, tool) = (number / 57, number / 10);
         let update = match number % 20 {
             3 | 13 => format!(
-                r#""sessionUpdate":"tool_call","toolCallId":"t{tool}","title":"make","kind":"edit","status":"in_progress","rawInput":{{"content":"{code}"}}"#
+                r#""sessionUpdate":"tool_call","toolCallId":"t{tool}","title":"make","kind":"edit","status":"in_progress","rawInput":{{"content":"{}"}}"#,
+                code.lines(40)
             ),
             7 | 17 => format!(
-                r#""sessionUpdate":"tool_call_update","toolCallId":"t{tool}","status":"completed","rawOutput":"{code}{code}""#
+                r#""sessionUpdate":"tool_call_update","toolCallId":"t{tool}","status":"completed","rawOutput":"{}""#,
+                code.lines(80)
             ),
             5 => format!(
                 r#""sessionUpdate":"agent_thought_chunk","messageId":"h{message}","content":{{"type":"text","text":"weighing it up, number {number}"}}"#
@@ -39,6 +41,35 @@ pub(super) fn log_of(bytes: usize) -> String {
         writeln!(log, r#"{{"sessionId":"bench","update":{{{update}}}}}"#).unwrap_or_default();
     }
     log
+}
+
+/// Source text of which no two lines are alike, as a JSON string: made of few words and many numbers.
+#[derive(Default)]
+struct Code {
+    state: u64,
+}
+
+impl Code {
+    fn word(&mut self) -> &'static str {
+        const WORDS: [&str; 16] = [
+            "count", "index", "buffer", "reader", "state", "value", "entry", "cursor", "result", "limit", "frame",
+            "signal", "worker", "offset", "handle", "token",
+        ];
+        // Numbers that look like chance and are the same in each run.
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        WORDS[usize::try_from(self.state >> 60).unwrap_or_default()]
+    }
+
+    fn lines(&mut self, n: usize) -> String {
+        let mut text = String::new();
+        for _ in 0..n {
+            let number = self.state >> 47;
+            let (a, b, c) = (self.word(), self.word(), self.word());
+            // A String takes everything.
+            write!(text, r#"    let {a}_{number} = self.{b}.{c}(\"{c}\", {a});\n"#).unwrap_or_default();
+        }
+        text
+    }
 }
 
 /// Processor time of this thread that `work` takes, in seconds.

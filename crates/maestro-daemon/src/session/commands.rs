@@ -63,7 +63,7 @@ impl SessionActor {
             Command::Row { id, reply } => {
                 let row = self.unless_dead(|actor| {
                     let projection = actor.journal.projection();
-                    projection.row(&id).map(|row| (projection.cursor(), row.clone()))
+                    projection.row(&id).map(|row| (projection.cursor(), row.into_owned()))
                 });
                 answer(reply, row);
             }

@@ -15,6 +15,7 @@ use maestro_protocol::{
     TurnLine,
 };
 use serde_json::{Value, json, value::RawValue};
+use std::collections::VecDeque;
 
 /// Messages to an agent that may wait for room in its outbox. More mean that it asks without reading.
 const UNSENT_MAX: usize = 256;
@@ -25,8 +26,41 @@ const NOT_SIGNED_IN: &str = "the agent is not signed in";
 impl SessionActor {
     pub(super) async fn on_batch(&mut self, mut batch: Batch) {
         // The batch keeps its share of the reader's bound until its frames are handled.
-        for frame in std::mem::take(&mut batch.frames) {
-            self.on_frame_or_backlog(frame).await;
+        let mut frames = std::mem::take(&mut batch.frames);
+        loop {
+            let stream = self.take_stream(&mut frames);
+            if !stream.is_empty() {
+                self.on_stream(stream).await;
+            } else if let Some(frame) = frames.pop_front() {
+                self.on_frame_or_backlog(frame).await;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Takes the updates from the front that do nothing but go into the log: nothing is to be thought of between two of
+    /// them.
+    fn take_stream(&self, frames: &mut VecDeque<Frame>) -> Vec<Frame> {
+        if self.is_dead() || !self.backlog.is_empty() || self.is_stirred() {
+            return Vec::new();
+        }
+        let is_plain = |frame: &&Frame| matches!(frame, Frame::Update { .. }) && !self.own_turns.is_end(frame);
+        let plain = frames.iter().take_while(is_plain).count();
+        frames.drain(..plain).collect()
+    }
+
+    /// Appends a stretch of a stream with one write.
+    async fn on_stream(&mut self, stream: Vec<Frame>) {
+        self.own_turns.hear(tokio::time::Instant::now());
+        let lines: Vec<&[u8]> = stream.iter().filter_map(params).collect();
+        match self.journal.append_all(&lines, Urgency::Stream) {
+            Ok(_) => {}
+            Err(AppendError::Lost { .. }) => self.die_of_log().await,
+            Err(error) => {
+                self.note_stall(&error);
+                self.backlog.extend(stream);
+            }
         }
     }
 
@@ -228,6 +262,14 @@ impl SessionActor {
     pub(super) async fn die_of_log(&mut self) {
         let detail = self.journal.health().lost.unwrap_or_else(|| "the event log takes no more lines".into());
         self.die(EndReason::LogFailed, Some(detail)).await;
+    }
+}
+
+/// What of a frame goes into the log as it came.
+fn params(frame: &Frame) -> Option<&[u8]> {
+    match frame {
+        Frame::Update { params, .. } => Some(params),
+        _ => None,
     }
 }
 

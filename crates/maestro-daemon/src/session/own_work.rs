@@ -35,12 +35,17 @@ impl SessionActor {
         Ok(())
     }
 
+    /// Whether work that the agent shows now would open a turn of its own.
+    pub(super) fn is_stirred(&self) -> bool {
+        self.turn.on(TurnInput::Stirs).1.contains(&TurnEffect::AppendStartedByAgent)
+    }
+
     fn shows_work(&self, frame: &Frame) -> bool {
         match frame {
             Frame::PermissionRequest(_) => true,
             other => match stir(other) {
                 Some(Stir::Text) => true,
-                Some(Stir::Call(id)) => self.journal.projection().row(&RowId::tool(&id)).is_none(),
+                Some(Stir::Call(id)) => !self.journal.projection().has_row(&RowId::tool(&id)),
                 None => false,
             },
         }

@@ -18,8 +18,12 @@ impl SessionActor {
         self.show_overlay();
         self.stored.session.activity = self.activity();
         let has_lines = self.journal.announce(&self.pulse);
-        let before = self.session.borrow().clone();
-        if has_lines || before != self.stored.session {
+        let (is_new, is_to_store) = {
+            let before = self.session.borrow();
+            let now = &self.stored.session;
+            (*before != *now, before.title != now.title || before.status != now.status)
+        };
+        if has_lines || is_new {
             self.stored.session.updated_at = self.around.sources.clock.now();
             self.session.send_replace(self.stored.session.clone());
         }
@@ -30,10 +34,7 @@ impl SessionActor {
             news
         });
         let is_first_count = std::mem::take(&mut self.is_first_count);
-        if before.title != self.stored.session.title
-            || before.status != self.stored.session.status
-            || is_first_count
-        {
+        if is_to_store || is_first_count {
             self.save().await;
         }
     }

@@ -170,7 +170,7 @@ fn encode_side(cursor: Cursor, line: &IndexLine) -> Vec<u8> {
     }
     side.extend(crc32c::crc32c(&side).to_le_bytes());
     let stored = line.touches.iter().map(|touch| &touch.checkpoint).chain([&line.checkpoint]);
-    side.extend(stored.flatten().flatten());
+    stored.flatten().for_each(|bytes| side.extend_from_slice(bytes));
     side
 }
 

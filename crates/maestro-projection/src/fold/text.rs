@@ -1,7 +1,7 @@
 //! Chunks of text and the rows they belong to (CONTRACT §4.1, §4.2, §4.4).
 
 use super::{OpenRow, REQUESTS_MAX, Speaker, StateFold, Step};
-use crate::line::{Voice, text_of};
+use crate::line::{Chunk, Voice, text_of};
 use crate::touch::Action;
 use maestro_protocol::{Cursor, RowId, StateKey};
 use serde_json::{Map, Value};
@@ -20,15 +20,32 @@ impl StateFold {
             self.indicate(Some(voice), step);
             return false;
         };
-        let speaker = Speaker::of(data);
+        let message_id = self.message_id(voice, data).map(str::to_owned);
+        let said = Said { voice, message_id: message_id.as_deref(), speaker: Speaker::of(data), is_empty: text.is_empty() };
+        self.say(cursor, said, step)
+    }
+
+    /// As [`StateFold::chunk`], for text in the usual shape.
+    pub(super) fn plain_chunk(&mut self, cursor: Cursor, chunk: &Chunk, step: &mut Step) {
+        let was_unheard = self.is_unheard;
+        let message_id = chunk.message_id.as_deref().filter(|id| !id.is_empty());
+        let speaker = Speaker::default();
+        let said = Said { voice: chunk.voice, message_id, speaker, is_empty: chunk.text.is_empty() };
+        step.is_quiet = self.say(cursor, said, step);
+        step.is_quiet &= step.state.is_empty() && self.is_unheard == was_unheard;
+    }
+
+    /// Takes text. Whether it continues the open row.
+    fn say(&mut self, cursor: Cursor, said: Said<'_>, step: &mut Step) -> bool {
+        let Said { voice, message_id, speaker, is_empty } = said;
         let open = self.open_row.as_ref();
-        let (row_id, continues) = match self.message_id(voice, data) {
+        let (row_id, continues) = match message_id {
             Some(id) => {
                 let row_id = RowId::keyed(voice.prefix(), id);
                 let continues = open.is_some_and(|open| open.row_id == row_id);
                 (row_id, continues)
             }
-            None if text.is_empty() => {
+            None if is_empty => {
                 // Agents without message ids send one where a message begins or ends, if they send one at all.
                 self.open_row = None;
                 return false;
@@ -38,7 +55,7 @@ impl StateFold {
                 None => (RowId::keyed(voice.prefix(), cursor), false),
             },
         };
-        if continues && text.is_empty() {
+        if continues && is_empty {
             return true;
         }
         if !continues {
@@ -78,6 +95,15 @@ impl StateFold {
         let id = data.get("messageId").and_then(Value::as_str);
         id.filter(|id| !id.is_empty() && !is_prompt)
     }
+}
+
+/// A chunk of text, as far as it decides which row it belongs to.
+struct Said<'a> {
+    voice: Voice,
+    /// Not empty.
+    message_id: Option<&'a str>,
+    speaker: Speaker,
+    is_empty: bool,
 }
 
 impl Speaker {

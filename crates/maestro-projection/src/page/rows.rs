@@ -5,6 +5,7 @@ use crate::row::fold_row;
 use crate::touch::{DeltaForm, Touch};
 use maestro_protocol::{Cursor, RowId, TranscriptRow, json};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What the rows that are kept while a page is made may weigh, in bytes of their lines: twice a page. Over it they are
@@ -62,7 +63,7 @@ impl Rows {
             self.rows.insert(touch.row_id.clone(), (Growing::from(row), weight));
         }
         let Some((growing, weight)) = self.rows.get_mut(&touch.row_id) else { return Err(wrong) };
-        let growth = growing.fold(touch, line);
+        let growth = growing.fold(touch, Cow::Borrowed(&line.body));
         *weight += line_len;
         self.bytes += line_len;
         let Some(row) = &growing.row else { return Err(wrong) };

@@ -1,4 +1,4 @@
-use super::{Entry, Projection};
+use super::{Entry, Projection, Unpacker};
 use crate::touch::{Action, DeltaForm};
 use maestro_protocol::{Cursor, RowId, StateKey, Times, TranscriptDelta, TranscriptRow};
 use std::ops::Bound;
@@ -69,10 +69,11 @@ impl Projection {
         places.sort_unstable();
         let mut times = Times::new();
         let mut deltas = Vec::with_capacity(places.len());
+        let mut unpacker = Unpacker::default();
         for place in places {
             let entry = &self.rows[place];
-            if let Some(row) = &entry.growing.row {
-                deltas.push(delta(place, entry, row));
+            if let Some(row) = self.row_at(place, &mut unpacker) {
+                deltas.push(delta(place, entry, &row));
                 times.extend(entry.times());
             }
         }
@@ -84,7 +85,7 @@ impl Projection {
             let (id, offset) = (change.row_id.clone(), growth.offset_utf16);
             return Some(TranscriptDelta::AppendText { id, offset, text: growth.text.clone() });
         }
-        let row = self.row(&change.row_id)?.clone();
+        let row = self.row(&change.row_id)?.into_owned();
         Some(if change.born { TranscriptDelta::Append { row } } else { TranscriptDelta::Patch { row } })
     }
 }

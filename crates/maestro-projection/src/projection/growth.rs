@@ -1,8 +1,9 @@
 use super::TextGrowth;
-use crate::line::Line;
-use crate::row::{fold_row, row_text};
+use crate::line::Body;
+use crate::row::{fold_body, own_text, row_text, said};
 use crate::touch::{Action, Touch};
 use maestro_protocol::TranscriptRow;
+use std::borrow::Cow;
 
 /// A row that is being folded.
 #[derive(Debug, Clone, Default)]
@@ -26,22 +27,22 @@ impl Growing {
     }
 
     /// Folds a line in; gives what it appended where it only lengthened text.
-    pub(crate) fn fold(&mut self, touch: &Touch, line: &Line) -> Option<TextGrowth> {
-        let before = self.row.as_ref().filter(|_| touch.action == Action::Text).and_then(row_text);
-        let length_before = before.map(str::len);
-        self.row = Some(fold_row(self.row.take(), touch, line));
-        let text = self.row.as_ref().and_then(row_text).unwrap_or_default();
-        let Some(length_before) = length_before else {
-            self.text_utf16 = utf16_length(text);
-            return None;
-        };
-        let appended = text.get(length_before..).unwrap_or_default().to_owned();
-        let offset_utf16 = self.text_utf16;
-        self.text_utf16 += utf16_length(&appended);
-        Some(TextGrowth { offset_utf16, text: appended })
+    pub(crate) fn fold(&mut self, touch: &Touch, body: Cow<'_, Body>) -> Option<TextGrowth> {
+        if touch.action == Action::Text
+            && let Some(text) = self.row.as_mut().and_then(own_text)
+            && let Some(added) = said(body.as_ref())
+        {
+            text.push_str(added);
+            let offset_utf16 = self.text_utf16;
+            self.text_utf16 += utf16_length(added);
+            return Some(TextGrowth { offset_utf16, text: added.to_owned() });
+        }
+        self.row = Some(fold_body(self.row.take(), touch, body));
+        self.text_utf16 = self.row.as_ref().and_then(row_text).map_or(0, utf16_length);
+        None
     }
 }
 
 fn utf16_length(text: &str) -> u64 {
-    text.chars().map(|c| c.len_utf16() as u64).sum()
+    if text.is_ascii() { text.len() as u64 } else { text.chars().map(|c| c.len_utf16() as u64).sum() }
 }

@@ -69,13 +69,12 @@ impl Projection {
     pub fn tail(&self, n: usize) -> (Vec<TranscriptRow>, Times, bool) {
         let first = self.rows.len().saturating_sub(n);
         let entries = &self.rows[first..];
-        let rows = entries.iter().filter_map(|entry| entry.growing.row.clone()).collect();
-        (rows, entries.iter().filter_map(Entry::times).collect(), first > 0)
+        (self.rows_from(first), entries.iter().filter_map(Entry::times).collect(), first > 0)
     }
 }
 
 impl Entry {
-    /// The text that lines may lengthen.
+    /// The text that lines may lengthen; not told of a packed row, which no reader has seen grow lately.
     fn text(&self) -> Option<&str> {
         self.growing.row.as_ref().and_then(row_text)
     }

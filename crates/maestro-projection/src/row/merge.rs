@@ -15,42 +15,42 @@ pub(crate) fn strip_maestro(data: &mut Object) {
 }
 
 /// Lays the present fields of `patch` over `data`: arrays and objects replace, `_meta` merges (CONTRACT §4.3).
-pub(super) fn merge(data: &mut Object, patch: &Object) {
+pub(super) fn merge(data: &mut Object, patch: Object) {
     for (key, value) in patch {
         match (key.as_str(), value) {
             ("_meta", Value::Object(patch)) => merge_meta(entry_object(data, "_meta"), patch),
             (_, Value::Null) | ("_meta", _) => {}
-            _ => {
-                data.insert(key.clone(), value.clone());
+            (_, value) => {
+                data.insert(key, value);
             }
         }
     }
 }
 
-fn merge_meta(meta: &mut Object, patch: &Object) {
+fn merge_meta(meta: &mut Object, patch: Object) {
     for (key, value) in patch {
-        match (key.as_str(), value, meta.get_mut(key)) {
+        match (key.as_str(), value, meta.get_mut(&key)) {
             ("maestro", _, _) | (_, Value::Null, _) => {}
             ("terminal_output_delta", Value::Object(patch), Some(Value::Object(old))) => {
                 append_output(old, patch);
             }
             (_, Value::Object(patch), Some(Value::Object(old))) => {
-                old.extend(patch.iter().map(|(key, value)| (key.clone(), value.clone())));
+                old.extend(patch);
             }
-            _ => {
-                meta.insert(key.clone(), value.clone());
+            (_, value, _) => {
+                meta.insert(key, value);
             }
         }
     }
 }
 
 /// Some agents send a command's output in pieces, and only here.
-fn append_output(old: &mut Object, patch: &Object) {
+fn append_output(old: &mut Object, patch: Object) {
     for (key, value) in patch {
-        match (key.as_str(), value, old.get_mut(key)) {
-            ("data", Value::String(more), Some(Value::String(data))) => data.push_str(more),
-            _ => {
-                old.insert(key.clone(), value.clone());
+        match (key.as_str(), value, old.get_mut(&key)) {
+            ("data", Value::String(more), Some(Value::String(data))) => data.push_str(&more),
+            (_, value, _) => {
+                old.insert(key, value);
             }
         }
     }

@@ -9,6 +9,7 @@ mod golden;
 mod history;
 mod laws;
 mod lines;
+mod long;
 mod pages;
 mod render;
 mod rules;
