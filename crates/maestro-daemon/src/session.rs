@@ -28,9 +28,10 @@ mod unopened;
 mod wire;
 
 pub(crate) use actor::{ActorEnd, Birth, Surroundings, spawn_parts};
-pub(crate) use handle::{Decider, Frames, Held, Pulse, SessionError, SessionHandle, View};
+pub(crate) use handle::{Decider, Frames, Held, Pulse, SessionError, SessionHandle, Text, View};
 pub(crate) use health::SessionHealth;
 pub(crate) use queue::StoredQueue;
 pub(crate) use queueing::{QueueCommand, first as first_queue};
 pub(crate) use start::Wish;
 pub(crate) use stored::{Ledger, Made, StoredSession};
+pub(crate) use wire::TranscriptText;

@@ -24,7 +24,7 @@ mod touch;
 pub use fold::{Chosen, StateFold, Step};
 pub use line::Line;
 pub use page::{History, Link, PageError, page};
-pub use projection::{Applied, Mark, Marks, Projection, RowChange, Standing, TextGrowth};
+pub use projection::{Applied, Mark, Marks, Projection, RowChange, RowTexts, Standing, TextGrowth};
 pub use replay::{MAX_EVENTS, PAGE_BYTES, Page, Window, replay};
 pub use row::fold_row;
 pub use touch::{Action, DeltaForm, Touch};

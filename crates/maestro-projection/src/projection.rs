@@ -16,6 +16,7 @@ use maestro_protocol::{
 pub(crate) use marks::STATE_EVERY;
 use marks::Weight;
 pub use marks::{Mark, Marks};
+pub use packs::RowTexts;
 use packs::{Packed, Packs, Unpacker};
 pub use standing::Standing;
 use std::borrow::Cow;
@@ -76,7 +77,6 @@ impl Projection {
         }
         let changes = self.touch_all(cursor, step.touches, line.body);
         self.state_touched.extend(step.state.iter().map(|key| (*key, cursor)));
-        self.pack();
         Applied::Line { changes, state: step.state, is_quiet: step.is_quiet }
     }
 

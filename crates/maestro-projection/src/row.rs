@@ -44,7 +44,9 @@ fn from_chunk(row: Option<TranscriptRow>, id: &RowId, chunk: &Chunk) -> Transcri
 fn from_update(row: Option<TranscriptRow>, touch: &Touch, update: Cow<'_, Update>) -> TranscriptRow {
     let (id, action) = (&touch.row_id, touch.action);
     let kind = match update.kind {
-        UpdateKind::ToolCall if action == Action::Tool => return merge_tool(row, id, Mention::Call, data_of(update)),
+        UpdateKind::ToolCall if action == Action::Tool => {
+            return merge_tool(row, id, Mention::Call, data_of(update));
+        }
         _ if action == Action::Tool => return merge_tool(row, id, Mention::Update, data_of(update)),
         UpdateKind::Chunk(voice) => Voice::row_kind(voice),
         UpdateKind::Plan => TranscriptRowKind::Plan,

@@ -10,7 +10,7 @@ mod pieces;
 mod tests;
 
 use super::{app::Lifetime, pace::Pace};
-use crate::session::{Frames, Held, Pulse, SessionError, SessionHandle, View};
+use crate::session::{Frames, Held, Pulse, SessionError, SessionHandle, Text, View};
 use bytes::Bytes;
 use end::End;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
@@ -221,13 +221,26 @@ where
     async fn send(&mut self, frames: Frames) -> Result<usize, End> {
         let mut bytes = 0;
         for frame in frames.frames {
-            let frame = self.sight.show(frame);
-            bytes += frame.len();
-            self.put(pieces::of(frame).ok_or(End::Defect)?).await?;
+            bytes += match frame {
+                Text::Whole(text) => {
+                    let text = self.sight.show(text);
+                    let len = text.len();
+                    self.put(pieces::of(text).ok_or(End::Defect)?).await?;
+                    len
+                }
+                Text::Transcript(text) => self.put_counted(pieces::of_transcript(*text)).await?,
+            };
         }
         if frames.held.cursor >= self.held.cursor {
             self.held = frames.held;
         }
+        Ok(bytes)
+    }
+
+    /// As [`Self::put`]; says how long it was.
+    async fn put_counted(&mut self, pieces: impl Iterator<Item = Message>) -> Result<usize, End> {
+        let mut bytes = 0;
+        self.put(pieces.inspect(|piece| bytes += piece.len())).await?;
         Ok(bytes)
     }
 

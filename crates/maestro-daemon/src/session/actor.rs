@@ -106,7 +106,7 @@ enum Input {
     Retry,
     /// The agent may be read again after slow writes.
     Rested,
-    Command(Command),
+    Command(Box<Command>),
     IdleOver,
     /// Every handle is gone: the daemon ends.
     Abandoned,
@@ -158,9 +158,9 @@ pub(crate) struct SessionActor {
 
 /// The receiving ends of a handle.
 pub(super) struct Lanes {
-    pub(super) commands: mpsc::Receiver<Command>,
-    pub(super) urgent: mpsc::Receiver<Command>,
-    pub(super) looks: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<Box<Command>>,
+    pub(super) urgent: mpsc::Receiver<Box<Command>>,
+    pub(super) looks: mpsc::Receiver<Box<Command>>,
     pub(super) stops: mpsc::Receiver<StopWish>,
 }
 
@@ -231,13 +231,13 @@ async fn run(birth: Birth, shown: Shown, lanes: Lanes) -> ActorEnd {
     }
 }
 
-/// Owns the session until nobody asks for it any more; returns it as last stored.
+/// Owns the session until nobody asks any more; returns it as last stored. What is done once is boxed while it lasts.
 async fn own(mut birth: Birth, shown: Shown, mut lanes: Lanes) -> Box<StoredSession> {
     let mut restart = None;
     loop {
-        let error = match open_journal(&birth.around, &mut birth.stored).await {
+        let error = match Box::pin(open_journal(&birth.around, &mut birth.stored)).await {
             Ok(journal) => {
-                let mut actor = SessionActor::new(birth, journal, shown, lanes).await;
+                let mut actor = Box::pin(SessionActor::new(birth, journal, shown, lanes)).await;
                 if let Some((request, reply)) = restart {
                     actor.on_restart(request, reply).await;
                     actor.publish().await;
@@ -250,7 +250,7 @@ async fn own(mut birth: Birth, shown: Shown, mut lanes: Lanes) -> Box<StoredSess
         if let Some((_, reply)) = restart.take() {
             answer(reply, Err(SessionError::LogFailed { detail: crate::report::chain(&error) }));
         }
-        match unopened::serve(&mut birth, &error, &shown, &mut lanes).await {
+        match Box::pin(unopened::serve(&mut birth, &error, &shown, &mut lanes)).await {
             unopened::Next::Again(wish) => restart = wish,
             unopened::Next::Leave => return Box::new(birth.stored),
         }
@@ -389,7 +389,7 @@ impl SessionActor {
             Input::SettingsOver => self.on_settings_over(),
             Input::Retry => self.on_retry().await,
             Input::Rested => {}
-            Input::Command(command) => self.on_command(command).await,
+            Input::Command(command) => self.on_command(*command).await,
             Input::IdleOver => return !self.lanes.close_if_empty(),
             Input::Abandoned => {
                 self.on_shutdown().await;
@@ -417,7 +417,7 @@ impl SessionActor {
         }
         for _ in 0..COMMANDS_PER_BATCH {
             let Some(command) = self.lanes.next_command() else { return };
-            self.on_command(command).await;
+            self.on_command(*command).await;
         }
     }
 
@@ -486,7 +486,7 @@ impl Lanes {
     }
 
     /// What waits, people's wishes before sockets' questions.
-    fn next_command(&mut self) -> Option<Command> {
+    fn next_command(&mut self) -> Option<Box<Command>> {
         let lanes = [&mut self.urgent, &mut self.commands, &mut self.looks];
         lanes.into_iter().find_map(|lane| lane.try_recv().ok())
     }

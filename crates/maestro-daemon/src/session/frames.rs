@@ -45,7 +45,8 @@ impl SessionActor {
         if self.is_dead() || !self.backlog.is_empty() || self.is_stirred() {
             return Vec::new();
         }
-        let is_plain = |frame: &&Frame| matches!(frame, Frame::Update { .. }) && !self.own_turns.is_end(frame);
+        let is_plain =
+            |frame: &&Frame| matches!(frame, Frame::Update { .. }) && !self.own_turns.is_end(frame);
         let plain = frames.iter().take_while(is_plain).count();
         frames.drain(..plain).collect()
     }

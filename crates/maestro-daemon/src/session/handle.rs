@@ -1,6 +1,6 @@
 //! What the rest of the daemon holds of a session: senders, and two values to watch.
 
-use crate::session::{health::SessionHealth, queueing::QueueCommand, stored::Ledger};
+use crate::session::{health::SessionHealth, queueing::QueueCommand, stored::Ledger, wire::TranscriptText};
 use bytes::Bytes;
 use maestro_acp::Setting;
 use maestro_log::LogReader;
@@ -132,8 +132,28 @@ pub(crate) struct Held {
 pub(crate) struct Frames {
     /// What whoever takes them in holds then.
     pub(crate) held: Held,
-    /// One JSON text each, in order. Shared between sockets that held the same.
-    pub(crate) frames: Vec<Bytes>,
+    /// In order.
+    pub(crate) frames: Vec<Text>,
+}
+
+/// The JSON text of a frame.
+#[derive(Debug, Clone)]
+pub(crate) enum Text {
+    /// Written, and shared between sockets that held the same.
+    Whole(Bytes),
+    /// Written as it is sent. There is nothing secret in it.
+    Transcript(Box<TranscriptText>),
+}
+
+#[cfg(test)]
+impl Text {
+    /// All of it.
+    pub(super) fn whole(&self) -> Bytes {
+        match self {
+            Self::Whole(text) => text.clone(),
+            Self::Transcript(text) => text.clone().next_piece(usize::MAX).0,
+        }
+    }
 }
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, SessionError>>;
@@ -179,9 +199,10 @@ pub(crate) enum StopWish {
 /// A session's address. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionHandle {
-    pub(super) commands: mpsc::Sender<Command>,
-    pub(super) urgent: mpsc::Sender<Command>,
-    pub(super) looks: mpsc::Sender<Command>,
+    // A channel has room for 32 from the start; most sessions are never asked anything, so that the room is for pointers.
+    pub(super) commands: mpsc::Sender<Box<Command>>,
+    pub(super) urgent: mpsc::Sender<Box<Command>>,
+    pub(super) looks: mpsc::Sender<Box<Command>>,
     pub(super) stops: mpsc::Sender<StopWish>,
     pub(super) session: watch::Receiver<Session>,
     pub(super) pulse: watch::Receiver<Pulse>,
@@ -305,7 +326,7 @@ impl SessionHandle {
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.commands.try_send(command(reply)).map_err(|error| match error {
+        self.commands.try_send(Box::new(command(reply))).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => SessionError::Busy,
             mpsc::error::TrySendError::Closed(_) => SessionError::Gone,
         })?;
@@ -323,11 +344,11 @@ impl SessionHandle {
 
 /// Asks in a lane where a sender waits for room.
 async fn ask_patiently<T>(
-    lane: &mpsc::Sender<Command>,
+    lane: &mpsc::Sender<Box<Command>>,
     command: impl FnOnce(Reply<T>) -> Command,
 ) -> Result<T, SessionError> {
     let (reply, answer) = oneshot::channel();
-    if lane.send(command(reply)).await.is_err() {
+    if lane.send(Box::new(command(reply))).await.is_err() {
         return Err(SessionError::Gone);
     }
     answer.await.unwrap_or(Err(SessionError::Gone))

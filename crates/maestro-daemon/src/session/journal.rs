@@ -178,6 +178,7 @@ impl Journal {
                 self.changed.extend(state);
             }
         }
+        self.projection.pack();
         Ok(last)
     }
 

@@ -45,6 +45,7 @@ pub(super) async fn open_journal(
         let mut projection = Projection::new();
         let on_line = |cursor, line: &[u8]| {
             let applied = projection.apply(cursor, line);
+            projection.pack();
             index_line(&mut projection, &applied, line)
         };
         let opened = match doubtful_from {

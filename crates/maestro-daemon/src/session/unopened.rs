@@ -74,7 +74,7 @@ pub(super) async fn serve(birth: &mut Birth, error: &JournalError, shown: &Shown
                 continue;
             }
         };
-        if let Some(wish) = refuse(command, standing, &told) {
+        if let Some(wish) = refuse(*command, standing, &told) {
             return Next::Again(Some(wish));
         }
     }

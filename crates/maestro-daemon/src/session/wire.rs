@@ -1,8 +1,11 @@
 //! What sockets are told of a session: the snapshot, and what came after what a socket holds, in the form it wants
 //! (CONTRACT §6.3). Nothing is kept for a socket: it says itself what it holds.
 
-use crate::session::handle::{Frames, Held, Pulse, View};
-use bytes::Bytes;
+mod transcript;
+
+pub(crate) use transcript::TranscriptText;
+
+use crate::session::handle::{Frames, Held, Pulse, Text, View};
 use maestro_projection::{Applied, DeltaForm, Projection};
 use maestro_protocol::{
     Cursor, Frame, PendingApproval, QueueState, ReducedState, StateKey, StatePatch, TextFrame, TurnState,
@@ -85,12 +88,13 @@ impl Wire {
     /// The whole transcript, or its tail, and the state.
     pub(super) fn snapshot(&mut self, projection: &Projection, overlay: Overlay, view: View) -> Frames {
         self.observe(overlay);
-        let cursor = projection.cursor();
-        let (rows, times, older) = projection.tail(view.tail.unwrap_or(usize::MAX));
         // Both forms begin alike.
-        let transcript = Frame::TranscriptSnapshot { cursor, rows, times, older };
+        let transcript = TranscriptText::new(projection, view.tail.unwrap_or(usize::MAX));
         let state = Frame::ReducedState { state: self.overlay.lay_over(projection.state()) };
-        Frames { held: self.held(projection), frames: vec![serialise(&transcript), serialise(&state)] }
+        Frames {
+            held: self.held(projection),
+            frames: vec![Text::Transcript(Box::new(transcript)), serialise(&state)],
+        }
     }
 
     /// One frame with everything that came after what a socket holds; none if nothing did. Where that is only something
@@ -171,8 +175,8 @@ impl Wire {
 }
 
 /// Frames have string keys only, which JSON can always hold.
-fn serialise(frame: &impl Serialize) -> Bytes {
-    serde_json::to_vec(frame).expect("a frame is always representable as JSON").into()
+fn serialise(frame: &impl Serialize) -> Text {
+    Text::Whole(serde_json::to_vec(frame).expect("a frame is always representable as JSON").into())
 }
 
 #[cfg(test)]

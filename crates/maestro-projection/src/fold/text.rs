@@ -21,7 +21,12 @@ impl StateFold {
             return false;
         };
         let message_id = self.message_id(voice, data).map(str::to_owned);
-        let said = Said { voice, message_id: message_id.as_deref(), speaker: Speaker::of(data), is_empty: text.is_empty() };
+        let said = Said {
+            voice,
+            message_id: message_id.as_deref(),
+            speaker: Speaker::of(data),
+            is_empty: text.is_empty(),
+        };
         self.say(cursor, said, step)
     }
 

@@ -133,7 +133,9 @@ impl<'de> Deserialize<'de> for Chunk {
                 let mut is_id_first = false;
                 while let Some(key) = map.next_key()? {
                     match key {
-                        UpdateKey::SessionUpdate => put(&mut voice, voice_of(&map.next_value::<Text<'_>>()?.0)?)?,
+                        UpdateKey::SessionUpdate => {
+                            put(&mut voice, voice_of(&map.next_value::<Text<'_>>()?.0)?)?
+                        }
                         UpdateKey::Content => put(&mut block, map.next_value()?)?,
                         UpdateKey::MessageId => {
                             is_id_first = block.is_none();
@@ -141,7 +143,9 @@ impl<'de> Deserialize<'de> for Chunk {
                         }
                     }
                 }
-                let (Some(voice), Some(Block { text, is_text_first })) = (voice, block) else { return other_shape() };
+                let (Some(voice), Some(Block { text, is_text_first })) = (voice, block) else {
+                    return other_shape();
+                };
                 Ok(Chunk { voice, text, message_id, order: Order { is_id_first, is_text_first } })
             }
         }

@@ -2,7 +2,7 @@
 //! old history and by the rare late line, while a transcript may have a hundred thousand of them.
 
 use super::Projection;
-use maestro_protocol::{TranscriptRow, json};
+use maestro_protocol::{Times, TranscriptRow, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -66,9 +66,71 @@ impl Unpacker {
     }
 }
 
+/// Rows as they were at one moment, to be written as JSON one after the other. What was packed is not read before.
+#[derive(Debug, Clone)]
+pub struct RowTexts {
+    rows: std::vec::IntoIter<RowText>,
+    /// The pack that the last row was read from, and its JSON.
+    json: Option<(Arc<[u8]>, Vec<u8>)>,
+}
+
+#[derive(Debug, Clone)]
+enum RowText {
+    Loose(TranscriptRow),
+    Packed { compressed: Arc<[u8]>, bytes: usize, at: Packed },
+}
+
+impl RowTexts {
+    /// Adds the next row to `json`; false if there is none.
+    pub fn write_next(&mut self, json: &mut Vec<u8>) -> bool {
+        let Some(row) = self.rows.next() else { return false };
+        match row {
+            RowText::Loose(row) => serde_json::to_writer(json, &row).unwrap_or_default(),
+            RowText::Packed { compressed, bytes, at } => {
+                json.extend_from_slice(
+                    self.packed(compressed, bytes).get(at.start..at.end).unwrap_or_default(),
+                );
+            }
+        }
+        true
+    }
+
+    /// The JSON of a pack.
+    fn packed(&mut self, compressed: Arc<[u8]>, bytes: usize) -> &[u8] {
+        let held = self.json.take().filter(|(pack, _)| Arc::ptr_eq(pack, &compressed));
+        let read =
+            || (Arc::clone(&compressed), zstd::bulk::decompress(&compressed, bytes).unwrap_or_default());
+        &self.json.insert(held.unwrap_or_else(read)).1
+    }
+}
+
 impl Projection {
+    /// The last `n` rows, as [`Projection::tail`] gives them.
+    pub fn tail_texts(&self, n: usize) -> RowTexts {
+        let text = |entry: &super::Entry| match entry.packed {
+            Some(at) => {
+                let pack = self.packs.packs.get(at.pack)?.as_ref()?;
+                Some(RowText::Packed { compressed: Arc::clone(&pack.compressed), bytes: pack.bytes, at })
+            }
+            None => entry.growing.row.clone().map(RowText::Loose),
+        };
+        let rows: Vec<RowText> =
+            self.rows[self.rows.len().saturating_sub(n)..].iter().filter_map(text).collect();
+        RowTexts { rows: rows.into_iter(), json: None }
+    }
+
+    /// The times of the last `n` rows, and whether there are older ones.
+    pub fn tail_times(&self, n: usize) -> (Times, bool) {
+        let first = self.rows.len().saturating_sub(n);
+        (self.rows[first..].iter().filter_map(super::Entry::times).collect(), first > 0)
+    }
+
     /// The row at a place.
-    pub(super) fn row_at<'a>(&'a self, place: usize, unpacker: &mut Unpacker) -> Option<Cow<'a, TranscriptRow>> {
+    pub(super) fn row_at<'a>(
+        &'a self,
+        place: usize,
+        unpacker: &mut Unpacker,
+    ) -> Option<Cow<'a, TranscriptRow>> {
         let entry = self.rows.get(place)?;
         match entry.packed {
             Some(at) => unpacker.row(&self.packs, at).map(Cow::Owned),
@@ -108,8 +170,9 @@ impl Projection {
         self.packs.loose.push_back(place);
     }
 
-    /// Packs the rows that were touched longest ago, if enough are values to make it worth while.
-    pub(super) fn pack(&mut self) {
+    /// Keeps the rows small that were touched longest ago, if there are enough of them to make it worth while. For folds
+    /// that are kept: packing takes as long as folding, and changes no answer.
+    pub fn pack(&mut self) {
         if self.packs.loose.len() < LOOSE_MAX {
             return;
         }

@@ -67,9 +67,8 @@ impl Projection {
 
     /// The last `n` rows in order of birth with their times, and whether there are older ones.
     pub fn tail(&self, n: usize) -> (Vec<TranscriptRow>, Times, bool) {
-        let first = self.rows.len().saturating_sub(n);
-        let entries = &self.rows[first..];
-        (self.rows_from(first), entries.iter().filter_map(Entry::times).collect(), first > 0)
+        let (times, has_older) = self.tail_times(n);
+        (self.rows_from(self.rows.len().saturating_sub(n)), times, has_older)
     }
 }
 

@@ -41,7 +41,8 @@ fn lines(seed: u64, count: usize) -> Vec<String> {
 
 /// The rows as their own lines make them, each folded by itself.
 fn folded_apart(lines: &[String]) -> Vec<TranscriptRow> {
-    let (mut fold, mut rows, mut order) = (StateFold::new(), BTreeMap::<RowId, TranscriptRow>::new(), Vec::new());
+    let (mut fold, mut rows, mut order) =
+        (StateFold::new(), BTreeMap::<RowId, TranscriptRow>::new(), Vec::new());
     for (cursor, line) in (1..).zip(lines) {
         let line = Line::parse(line.as_bytes());
         for touch in fold.apply(cursor, &line).touches {
@@ -60,10 +61,12 @@ fn a_long_transcript_is_what_its_lines_make_of_it() {
     for seed in 0..4 {
         let lines = lines(seed, 3000);
         let mut projection = Projection::new();
-        let mut clients = [DeltaForm::Plain, DeltaForm::Text].map(|form| (form, Client::holding(projection.snapshot())));
+        let mut clients =
+            [DeltaForm::Plain, DeltaForm::Text].map(|form| (form, Client::holding(projection.snapshot())));
         let (mut slow, mut held) = (Client::holding(projection.snapshot()), projection.standing());
         for (cursor, line) in (1..).zip(&lines) {
             let applied = projection.apply(cursor as Cursor, line.as_bytes());
+            projection.pack();
             assert!(matches!(applied, Applied::Line { .. }), "{line}");
             for (form, client) in &mut clients {
                 projection.deltas(&applied, *form).into_iter().for_each(|delta| client.take(delta));

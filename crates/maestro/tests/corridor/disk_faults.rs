@@ -139,9 +139,11 @@ async fn a_failed_sync_of_one_session_leaves_the_others_alone() -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_writes_pause_the_reader_and_are_told() -> Outcome {
-    let pieces: Vec<String> = (0..12).map(|number| format!("<{number}>")).collect();
-    let script = opened()
-        .on_prompt(|turn| pieces.iter().fold(turn, |turn, piece| turn.chunk_of("m", piece)).end_turn());
+    let pieces: Vec<String> = (0..6).map(|number| format!("<{number}>")).collect();
+    // What comes while a write lasts makes one write together: each piece comes after the one before it is over.
+    let script = opened().on_prompt(|turn| {
+        pieces.iter().fold(turn, |turn, piece| turn.chunk_of("m", piece).wait(350)).end_turn()
+    });
     let mut stage = Stage::open(script).await?;
     assert!(health(&stage).await?.troubles.is_empty());
     let pid = stage.daemon.pid().ok_or("no daemon")?;

@@ -4,6 +4,7 @@
 //! for each part that the kernel takes. In pieces a message costs a socket one piece, and time by its length; what is
 //! shared between sockets stays shared.
 
+use crate::session::TranscriptText;
 use bytes::Bytes;
 use std::{iter, str};
 use tokio_tungstenite::tungstenite::{
@@ -30,6 +31,19 @@ pub(super) fn of(text: Bytes) -> Option<impl Iterator<Item = Message>> {
         }
         Some(Message::Frame(Frame::message(piece, OpCode::Data(kind), is_last)))
     }))
+}
+
+/// The frames of a message that is a transcript.
+pub(super) fn of_transcript(mut text: TranscriptText) -> impl Iterator<Item = Message> {
+    let mut kind = Some(Data::Text);
+    iter::from_fn(move || {
+        let this = kind.take()?;
+        let (piece, is_last) = text.next_piece(PIECE_BYTES);
+        if !is_last {
+            kind = Some(Data::Continue);
+        }
+        Some(Message::Frame(Frame::message(piece, OpCode::Data(this), is_last)))
+    })
 }
 
 #[cfg(test)]

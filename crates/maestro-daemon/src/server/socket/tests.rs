@@ -3,7 +3,7 @@
 use super::{Changes, Feed, Sight, config, serve};
 use crate::{
     server::app::Lifetime,
-    session::{Frames, Held, Pulse, SessionError},
+    session::{Frames, Held, Pulse, SessionError, Text},
 };
 use futures_util::{SinkExt as _, StreamExt as _, future::BoxFuture};
 use maestro_projection::DeltaForm;
@@ -27,7 +27,7 @@ fn changes(pulse: &watch::Sender<Pulse>) -> impl Fn(Held) -> BoxFuture<'static, 
         let (since, now) = (held.cursor, *pulse.borrow());
         let filling = "x".repeat(usize::try_from(now.cursor - since).unwrap() * 100);
         let text = format!("{since}..{} {filling}", now.cursor);
-        Box::pin(async move { Ok(Frames { held: held_at(now), frames: vec![Bytes::from(text)] }) })
+        Box::pin(async move { Ok(Frames { held: held_at(now), frames: vec![Text::Whole(text.into())] }) })
     }
 }
 
@@ -69,7 +69,7 @@ impl Watching {
             drop_all: CancellationToken::new(),
         };
         let held = held_at(*pulse.borrow());
-        let snapshot = Frames { held, frames: vec![Bytes::from("rows"), Bytes::from("state")] };
+        let snapshot = Frames { held, frames: ["rows", "state"].map(|text| Text::Whole(text.into())).into() };
         let feed = Feed { pulse: pulse.subscribe(), snapshot, form, changes };
         let serving = lifetime.clone();
         drop(lifetime.tasks.spawn(async move {

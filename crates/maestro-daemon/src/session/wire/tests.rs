@@ -2,7 +2,6 @@
 
 use super::{Overlay, Wire};
 use crate::session::handle::{Frames, Held, View};
-use bytes::Bytes;
 use maestro_projection::{DeltaForm, Projection};
 use maestro_protocol::{Frame, Nonce, PendingApproval, RowId, TextFrame, TranscriptDelta, TurnState};
 use serde_json::{Value, json};
@@ -49,8 +48,8 @@ impl Told {
     fn text(&mut self, held: &Held) -> (Value, Held) {
         let Frames { held, frames } = self.changes(held, DeltaForm::Text);
         let [frame] = frames.as_slice() else { panic!("{} frames", frames.len()) };
-        drop(serde_json::from_slice::<TextFrame>(frame).expect("a frame of the text form"));
-        let mut frame: Value = serde_json::from_slice(frame).expect("JSON");
+        drop(serde_json::from_slice::<TextFrame>(&frame.whole()).expect("a frame of the text form"));
+        let mut frame: Value = serde_json::from_slice(&frame.whole()).expect("JSON");
         frame.as_object_mut().expect("an object").remove("times");
         (frame, held)
     }
@@ -118,7 +117,7 @@ fn a_tail_is_the_last_rows_and_says_that_there_are_older_ones() {
     }
     let mut check = |tail: Option<usize>, expect: &[&str], has_older: bool| {
         let frames = told.snapshot(tail).frames;
-        let snapshot = serde_json::from_slice(&frames[0]).expect("a frame");
+        let snapshot = serde_json::from_slice(&frames[0].whole()).expect("a frame");
         let Frame::TranscriptSnapshot { cursor, rows, older, .. } = snapshot else { panic!("{snapshot:?}") };
         let ids = rows.iter().map(|row| row.id.as_str()).collect::<Vec<_>>();
         assert_eq!((cursor, ids.as_slice(), older), (3, expect, has_older), "{tail:?}");
@@ -138,10 +137,10 @@ fn an_answer_is_made_once_for_all_sockets_that_hold_the_same() {
     told.says("m", "b");
     for form in [DeltaForm::Plain, DeltaForm::Text] {
         let [one, two] = [(), ()].map(|()| told.changes(&held, form).frames);
-        assert_eq!(one[0].as_ptr(), two[0].as_ptr(), "{form:?}");
+        assert_eq!(one[0].whole().as_ptr(), two[0].whole().as_ptr(), "{form:?}");
         told.ask("approval:1");
         let three = told.changes(&held, form).frames;
-        assert_ne!(one[0], three[0], "the state is another now");
+        assert_ne!(one[0].whole(), three[0].whole(), "the state is another now");
         told.overlay = Overlay::default();
     }
 }
@@ -156,7 +155,7 @@ fn text_frames_grow_with_the_text_and_not_with_its_square() {
         for _ in 0..256 {
             told.says("m", &"x".repeat(1024));
             let frames = told.changes(&held, form);
-            bytes += frames.frames.iter().map(Bytes::len).sum::<usize>();
+            bytes += frames.frames.iter().map(|text| text.whole().len()).sum::<usize>();
             held = frames.held;
         }
         bytes
@@ -197,11 +196,15 @@ fn an_answer_is_bounded_by_the_transcript() {
     for n in 0..2000 {
         told.says(&format!("m{}", n % 20), "some words of a text");
     }
-    let snapshot: usize = told.snapshot(None).frames.iter().map(Bytes::len).sum();
+    let snapshot: usize = told.snapshot(None).frames.iter().map(|text| text.whole().len()).sum();
     for form in [DeltaForm::Plain, DeltaForm::Text] {
         let frames = told.changes(&held, form).frames;
-        assert!(frames[0].len() < snapshot + 20 * 40, "{form:?}: {} and {snapshot}", frames[0].len());
-        let frame: Value = serde_json::from_slice(&frames[0]).expect("JSON");
+        assert!(
+            frames[0].whole().len() < snapshot + 20 * 40,
+            "{form:?}: {} and {snapshot}",
+            frames[0].whole().len()
+        );
+        let frame: Value = serde_json::from_slice(&frames[0].whole()).expect("JSON");
         let deltas: Vec<TranscriptDelta> =
             serde_json::from_value(frame["transcript"].clone()).expect("deltas");
         assert_eq!(deltas.len(), 20, "{form:?}");
