@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for Chunk {
                 while let Some(key) = map.next_key()? {
                     match key {
                         UpdateKey::SessionUpdate => {
-                            put(&mut voice, voice_of(&map.next_value::<Text<'_>>()?.0)?)?
+                            put(&mut voice, voice_of(&map.next_value::<Text<'_>>()?.0)?)?;
                         }
                         UpdateKey::Content => put(&mut block, map.next_value()?)?,
                         UpdateKey::MessageId => {

@@ -88,7 +88,7 @@ impl RowTexts {
             RowText::Loose(row) => serde_json::to_writer(json, &row).unwrap_or_default(),
             RowText::Packed { compressed, bytes, at } => {
                 json.extend_from_slice(
-                    self.packed(compressed, bytes).get(at.start..at.end).unwrap_or_default(),
+                    self.packed(&compressed, bytes).get(at.start..at.end).unwrap_or_default(),
                 );
             }
         }
@@ -96,10 +96,9 @@ impl RowTexts {
     }
 
     /// The JSON of a pack.
-    fn packed(&mut self, compressed: Arc<[u8]>, bytes: usize) -> &[u8] {
-        let held = self.json.take().filter(|(pack, _)| Arc::ptr_eq(pack, &compressed));
-        let read =
-            || (Arc::clone(&compressed), zstd::bulk::decompress(&compressed, bytes).unwrap_or_default());
+    fn packed(&mut self, compressed: &Arc<[u8]>, bytes: usize) -> &[u8] {
+        let held = self.json.take().filter(|(pack, _)| Arc::ptr_eq(pack, compressed));
+        let read = || (Arc::clone(compressed), zstd::bulk::decompress(compressed, bytes).unwrap_or_default());
         &self.json.insert(held.unwrap_or_else(read)).1
     }
 }

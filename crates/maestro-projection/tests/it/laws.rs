@@ -9,6 +9,7 @@ use maestro_projection::{
 use maestro_protocol::{Cursor, ReplayEvent, StateKey, StatePatch, TranscriptDelta, TranscriptRow};
 use proptest::prelude::*;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 fn folded(lines: &Lines) -> Projection {
@@ -150,7 +151,7 @@ proptest! {
                 Some(fold_row(row, &touch, &Line::parse(&lines[usize::try_from(*cursor).unwrap() - 1])))
             };
             let row = chain.iter().rev().fold(None, fold);
-            prop_assert_eq!(row, projection.row(&row_id).map(|row| row.into_owned()));
+            prop_assert_eq!(row, projection.row(&row_id).map(Cow::into_owned));
         }
     }
 

@@ -64,8 +64,8 @@ fn a_long_transcript_is_what_its_lines_make_of_it() {
         let mut clients =
             [DeltaForm::Plain, DeltaForm::Text].map(|form| (form, Client::holding(projection.snapshot())));
         let (mut slow, mut held) = (Client::holding(projection.snapshot()), projection.standing());
-        for (cursor, line) in (1..).zip(&lines) {
-            let applied = projection.apply(cursor as Cursor, line.as_bytes());
+        for (cursor, line) in (1 as Cursor..).zip(&lines) {
+            let applied = projection.apply(cursor, line.as_bytes());
             projection.pack();
             assert!(matches!(applied, Applied::Line { .. }), "{line}");
             for (form, client) in &mut clients {
@@ -73,12 +73,16 @@ fn a_long_transcript_is_what_its_lines_make_of_it() {
             }
             if cursor % 700 == 0 {
                 let (deltas, _) = projection.grown_since(&held);
-                deltas.into_iter().for_each(|delta| slow.take(delta));
+                for delta in deltas {
+                    slow.take(delta);
+                }
                 held = projection.standing();
             }
         }
         let (deltas, _) = projection.grown_since(&held);
-        deltas.into_iter().for_each(|delta| slow.take(delta));
+        for delta in deltas {
+            slow.take(delta);
+        }
         let rows = folded_apart(&lines);
         assert!(rows.len() > 1500, "{} rows", rows.len());
         assert_eq!(projection.snapshot().rows, rows, "seed {seed}");
