@@ -102,6 +102,13 @@ pub enum ServeError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A route could be used by anybody. Nothing was begun.
+    #[error("the routes of the API are not safe to serve")]
+    Routes {
+        /// Which.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// `run/daemon.json` could not be written, or signals not be listened to.
     #[error("{step} failed")]
     Step {
@@ -138,6 +145,7 @@ struct DaemonFile<'a> {
 /// # Errors
 /// When it cannot start; nothing was changed then but what a data directory needs to exist.
 pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<(), ServeError> {
+    server::all_guarded().map_err(|unguarded| ServeError::Routes { source: Box::new(unguarded) })?;
     let (data_dir, lock) = take_data_dir(&config.data_path)?;
     let step = |step| move |source| ServeError::Step { step, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(step("listening to SIGTERM"))?;

@@ -3,7 +3,7 @@
 //! *Is*: the accept loop, the judgement of peers, the routes, problem documents, sockets that follow a session.
 //!
 //! *Invariants*: every request passes one gate, unknown routes included; nothing is created by a request that fails;
-//! a peer below an agent changes nothing and sees no nonce; every connection, body, replay and socket is bounded.
+//! no route is without a permission; a peer below an agent changes nothing, and sees its own session without nonces; every connection, body, replay and socket is bounded.
 //!
 //! *Not here*: what a session does with a request, and which sessions there are.
 
@@ -16,6 +16,7 @@ mod hunks;
 mod listener;
 mod pace;
 mod peer;
+mod permission;
 pub(crate) mod problem;
 mod retry;
 pub(crate) mod routes;
@@ -36,6 +37,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use listener::{BindError, bind};
+pub(crate) use routes::all_guarded;
 
 /// Connections at one time. Half of the usual soft limit of 1024 open files: sessions need some of them too. More
 /// clients wait in the kernel's queue.

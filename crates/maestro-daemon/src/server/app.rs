@@ -105,10 +105,14 @@ impl<S: Sync> FromRequestParts<S> for PathId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        // Both `/api/sessions/{id}` and `/api/structured/{id}`. An id has one spelling, so nothing is to be decoded.
-        let id = parts.uri.path().split('/').nth(3).and_then(|text| text.parse().ok());
-        id.map(Self).ok_or_else(ApiError::not_found)
+        session_in(parts.uri.path()).map(Self).ok_or_else(ApiError::not_found)
     }
+}
+
+/// The session that a path names: `/api/sessions/{id}` and `/api/structured/{id}`. An id has one spelling, so nothing is
+/// to be decoded.
+pub(super) fn session_in(path: &str) -> Option<SessionId> {
+    path.split('/').nth(3).and_then(|text| text.parse().ok())
 }
 
 /// The last piece of the path as it stands, which need not be text.

@@ -82,7 +82,7 @@ impl Connections {
         let (standing, stream) =
             inspected.inspect_err(|error| tracing::error!(%error, "a peer was not judged")).ok()?;
         let mut places = vec![place];
-        if standing == Standing::Agent {
+        if matches!(standing, Standing::Agent { .. }) {
             let Ok(place) = Arc::clone(&self.agents).try_acquire_owned() else {
                 if let Some(n) = self.refused.add() {
                     tracing::warn!(

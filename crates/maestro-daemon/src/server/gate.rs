@@ -49,17 +49,12 @@ pub(super) async fn answer(
     Ok(answer.instrument(span).await)
 }
 
-/// Whether the peer may make such a request, and whether its body is of a kind that is read at all.
+/// Whether the peer may make any request, and whether the body is of a kind that is read at all. What it may do is for
+/// the [permission](super::permission::Permission) of the route.
 fn admit(standing: Standing, request: &Request<Body>) -> Result<(), ApiError> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    match standing {
-        Standing::Stranger => return Err(stranger()),
-        Standing::Agent if !reads => {
-            let detail =
-                "this process runs below an agent, which may read and not act: ask the person to do it";
-            return Err(ApiError::new(ProblemCode::AgentPeer, detail));
-        }
-        Standing::Owner | Standing::Agent => {}
+    if standing == Standing::Stranger {
+        return Err(stranger());
     }
     let has_body = !request.body().is_end_stream();
     if has_body && !reads && !is_plain_json(request.headers()) {

@@ -2,20 +2,23 @@
 
 use crate::account::AccountScope;
 use axum::{extract::FromRequestParts, http::request::Parts};
-use maestro_process::lineage;
-use maestro_protocol::ProblemCode;
+use maestro_process::lineage::{self, Lineage};
+use maestro_protocol::{ProblemCode, SessionId};
 use std::{io, sync::Arc};
 use tokio::{net::UnixStream, sync::OwnedSemaphorePermit};
 
 use super::problem::ApiError;
 
-/// What a peer may do.
+/// Who a peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The daemon's own Unix user: the owner's account, all of it.
     Owner,
-    /// The owner's user, but below an agent: it may read and decides nothing.
-    Agent,
+    /// The owner's user, but below an agent: it may look at its own session and decides nothing.
+    Agent {
+        /// Its session, if that is known.
+        session: Option<SessionId>,
+    },
     /// Another Unix user: nothing.
     Stranger,
 }
@@ -28,18 +31,18 @@ pub(crate) struct Peer {
     pub(super) _places: Arc<Vec<OwnedSemaphorePermit>>,
 }
 
-/// What is known of a peer, before it is judged.
+/// Whose process the peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Evidence {
-    pub(super) own_uid: bool,
-    pub(super) below_agent: bool,
+enum User {
+    Own,
+    Other,
 }
 
-pub(super) fn judge(evidence: Evidence) -> Standing {
-    match evidence {
-        Evidence { own_uid: false, .. } => Standing::Stranger,
-        Evidence { own_uid: true, below_agent: true } => Standing::Agent,
-        Evidence { own_uid: true, below_agent: false } => Standing::Owner,
+fn judge(user: User, lineage: Lineage) -> Standing {
+    match (user, lineage) {
+        (User::Other, _) => Standing::Stranger,
+        (User::Own, Lineage::Agent { session }) => Standing::Agent { session },
+        (User::Own, Lineage::Person) => Standing::Owner,
     }
 }
 
@@ -47,14 +50,15 @@ pub(super) fn judge(evidence: Evidence) -> Standing {
 /// block for a moment. A peer that cannot be looked at is the lesser of what it may be.
 pub(super) fn inspect(stream: &UnixStream) -> Standing {
     let own = rustix::process::geteuid().as_raw();
-    let own_uid = stream.peer_cred().is_ok_and(|credentials| credentials.uid() == own);
-    let below_agent = own_uid && lineage::peer_is_agent(stream).unwrap_or_else(|error| unknown(&error));
-    judge(Evidence { own_uid, below_agent })
+    if !stream.peer_cred().is_ok_and(|credentials| credentials.uid() == own) {
+        return judge(User::Other, Lineage::Person);
+    }
+    judge(User::Own, lineage::of_peer(stream).unwrap_or_else(|error| unknown(&error)))
 }
 
-fn unknown(error: &io::Error) -> bool {
-    tracing::warn!(%error, "a peer's ancestors cannot be looked at: it may only read");
-    true
+fn unknown(error: &io::Error) -> Lineage {
+    tracing::warn!(%error, "a peer's ancestors cannot be looked at: it counts as an agent");
+    Lineage::Agent { session: None }
 }
 
 /// On whose behalf a handler works.
@@ -73,6 +77,17 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
+impl Caller {
+    /// Whether it may look at this session of its account.
+    pub(super) fn may_see(&self, id: SessionId) -> bool {
+        match self.peer.standing {
+            Standing::Owner => true,
+            Standing::Agent { session } => session == Some(id),
+            Standing::Stranger => false,
+        }
+    }
+}
+
 /// What an unknown peer is told.
 pub(super) fn stranger() -> ApiError {
     let detail = "only the Unix user that runs the daemon may use it";
@@ -81,16 +96,16 @@ pub(super) fn stranger() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, Standing, judge};
+    use super::{Standing, User, judge};
+    use maestro_process::lineage::Lineage;
 
     #[test]
     fn a_peer_is_judged_by_user_then_by_ancestry() {
-        let check = |own_uid, below_agent, expect| {
-            assert_eq!(judge(Evidence { own_uid, below_agent }), expect);
-        };
-        check(true, false, Standing::Owner);
-        check(true, true, Standing::Agent);
-        check(false, false, Standing::Stranger);
-        check(false, true, Standing::Stranger);
+        let agent = Lineage::Agent { session: None };
+        let check = |user, lineage, expect| assert_eq!(judge(user, lineage), expect);
+        check(User::Own, Lineage::Person, Standing::Owner);
+        check(User::Own, agent, Standing::Agent { session: None });
+        check(User::Other, Lineage::Person, Standing::Stranger);
+        check(User::Other, agent, Standing::Stranger);
     }
 }

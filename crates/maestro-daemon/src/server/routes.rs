@@ -10,9 +10,14 @@ mod usage;
 
 use super::{
     app::App,
+    permission::{
+        self,
+        Permission::{self, Anyone, Person, Session},
+        Unguarded, check,
+    },
     problem::{ApiError, PROBLEM_JSON, status},
 };
-use axum::Router;
+use axum::{Router, middleware::from_fn_with_state};
 use maestro_protocol::ProblemCode::{
     self, AgentPeer, AgentRefused, AgentSilent, AlreadyRunning, BodyTooLarge, Busy, CannotResume, CwdMissing,
     DecisionNotOffered, IdempotencyKeyReused, Internal, InvalidCwd, InvalidRequest, LogFailed, LogUnwritable,
@@ -33,7 +38,7 @@ use utoipa_axum::{
 const ANY: &[ProblemCode] = &[UnknownPeer, Busy, Internal];
 
 /// What any request that changes something can end in besides.
-const CHANGE: &[ProblemCode] = &[AgentPeer, UnsupportedMediaType];
+const CHANGE: &[ProblemCode] = &[UnsupportedMediaType];
 
 /// What any request with a body can end in besides.
 const BODY: &[ProblemCode] = &[InvalidRequest, BodyTooLarge];
@@ -47,20 +52,27 @@ const SETTING: &[&[ProblemCode]] = &[
 
 /// All routes, with their document.
 fn table(document: OpenApi) -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(document)
-        // Sessions.
-        .routes(can_fail(
+    let router = OpenApiRouter::with_openapi(document);
+    of_the_daemon(of_structured(of_the_queue(of_sessions(router))))
+}
+
+fn of_sessions(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(mount(
+            Person,
             routes!(sessions::create::create),
             &[CHANGE, BODY, &[UnknownAgent, InvalidCwd, IdempotencyKeyReused, LogUnwritable]],
         ))
-        .routes(can_fail(routes!(sessions::list::list), &[]))
-        .routes(can_fail(routes!(sessions::get::get), &[&[NotFound]]))
-        .routes(can_fail(
+        .routes(mount(Anyone, routes!(sessions::list::list), &[]))
+        .routes(mount(Session, routes!(sessions::get::get), &[&[NotFound]]))
+        .routes(mount(
+            Person,
             routes!(sessions::rename::rename),
             &[CHANGE, BODY, &[NotFound, LogFailed, LogUnwritable]],
         ))
-        .routes(can_fail(routes!(sessions::kill::kill), &[CHANGE, &[NotFound]]))
-        .routes(can_fail(
+        .routes(mount(Person, routes!(sessions::kill::kill), &[CHANGE, &[NotFound]]))
+        .routes(mount(
+            Person,
             routes!(sessions::restart::restart),
             &[
                 CHANGE,
@@ -76,23 +88,39 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
                 ],
             ],
         ))
-        // The messages that wait for a session's turn.
-        .routes(can_fail(routes!(queue::read::read), &[&[NotFound, LogFailed]]))
-        .routes(can_fail(
+}
+
+/// The messages that wait for a session's turn.
+fn of_the_queue(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(mount(Session, routes!(queue::read::read), &[&[NotFound, LogFailed]]))
+        .routes(mount(
+            Person,
             routes!(queue::add::add),
             &[CHANGE, BODY, &[NotFound, QueueFull, IdempotencyKeyReused, LogFailed, LogUnwritable]],
         ))
-        .routes(can_fail(
+        .routes(mount(
+            Person,
             routes!(queue::edit::edit),
             &[CHANGE, BODY, &[NotFound, QueueFull, LogFailed, LogUnwritable]],
         ))
-        .routes(can_fail(routes!(queue::remove::remove), &[CHANGE, &[NotFound, LogFailed, LogUnwritable]]))
-        .routes(can_fail(
+        .routes(mount(
+            Person,
+            routes!(queue::remove::remove),
+            &[CHANGE, &[NotFound, LogFailed, LogUnwritable]],
+        ))
+        .routes(mount(
+            Person,
             routes!(queue::resume::resume),
             &[CHANGE, BODY, &[NotFound, NotStructured, LogFailed]],
         ))
-        // The structured side of a session.
-        .routes(can_fail(
+}
+
+/// The structured side of a session.
+fn of_structured(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(mount(
+            Person,
             routes!(structured::prompt::prompt),
             &[
                 CHANGE,
@@ -108,31 +136,50 @@ fn table(document: OpenApi) -> OpenApiRouter<App> {
                 ],
             ],
         ))
-        .routes(can_fail(
+        .routes(mount(
+            Person,
             routes!(structured::cancel::cancel),
             &[CHANGE, BODY, &[NotFound, NotStructured, LogFailed, LogUnwritable]],
         ))
-        .routes(can_fail(
+        .routes(mount(
+            Person,
             routes!(structured::decide::decide),
             &[CHANGE, BODY, &[DecisionNotOffered, NotFound, NotStructured, LogFailed, LogUnwritable]],
         ))
-        .routes(can_fail(routes!(structured::settings::mode), SETTING))
-        .routes(can_fail(routes!(structured::settings::model), SETTING))
-        .routes(can_fail(routes!(structured::settings::config), SETTING))
-        .routes(can_fail(routes!(structured::replay::replay), &[&[InvalidRequest, NotFound, NotStructured]]))
-        .routes(can_fail(routes!(structured::hunks::row_hunks), &[&[NotFound, NotStructured]]))
-        .routes(can_fail(routes!(structured::watch::watch), &[&[InvalidRequest, NotFound, NotStructured]]))
-        // What is there.
-        .routes(can_fail(routes!(agents::list), &[]))
-        .routes(can_fail(routes!(health::get), &[]))
-        .routes(can_fail(routes!(usage::get), &[&[InvalidRequest]]))
-        .routes(can_fail(routes!(openapi::get), &[]))
+        .routes(mount(Person, routes!(structured::settings::mode), SETTING))
+        .routes(mount(Person, routes!(structured::settings::model), SETTING))
+        .routes(mount(Person, routes!(structured::settings::config), SETTING))
+        .routes(mount(
+            Session,
+            routes!(structured::replay::replay),
+            &[&[InvalidRequest, NotFound, NotStructured]],
+        ))
+        .routes(mount(Session, routes!(structured::hunks::row_hunks), &[&[NotFound, NotStructured]]))
+        .routes(mount(
+            Session,
+            routes!(structured::watch::watch),
+            &[&[InvalidRequest, NotFound, NotStructured]],
+        ))
+}
+
+/// What is there.
+fn of_the_daemon(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(mount(Anyone, routes!(agents::list), &[]))
+        .routes(mount(Person, routes!(health::get), &[]))
+        .routes(mount(Person, routes!(usage::get), &[&[InvalidRequest]]))
+        .routes(mount(Anyone, routes!(openapi::get), &[]))
 }
 
 /// The routes as the server mounts them.
 pub(super) fn router(app: App) -> Router {
     let (router, _document) = table(OpenApi::default()).split_for_parts();
     router.fallback(unknown_path).method_not_allowed_fallback(unknown_method).with_state(app)
+}
+
+/// Whether every route that is mounted has a permission. The daemon asks before it serves any.
+pub(crate) fn all_guarded() -> Result<(), Unguarded> {
+    permission::all_guarded(&documented(OpenApi::default()))
 }
 
 /// `document` with all routes in it.
@@ -149,16 +196,20 @@ async fn unknown_method() -> ApiError {
     ApiError::new(MethodNotAllowed, "the path has no such method: the `Allow` header names those it has")
 }
 
-/// Writes the codes that a route can answer into its document, by status.
-fn can_fail(
+/// A route with its permission, which is asked before its handler. Writes both the permission and the codes that the
+/// route can answer, by status, into its document.
+fn mount(
+    permission: Permission,
     (schemas, mut paths, router): UtoipaMethodRouter<App>,
     codes: &[&[ProblemCode]],
 ) -> UtoipaMethodRouter<App> {
     let mut by_status = BTreeMap::<u16, Vec<String>>::new();
-    for code in [&[ANY], codes].concat().concat() {
+    let refuses_agents: &[ProblemCode] = if permission == Person { &[AgentPeer] } else { &[] };
+    for code in [&[ANY, refuses_agents], codes].concat().concat() {
         by_status.entry(status(code).as_u16()).or_default().push(name(code));
     }
     for operation in paths.paths.values_mut().flat_map(operations).flatten() {
+        permission.document(operation);
         for (status, names) in &by_status {
             let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
             let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -166,7 +217,7 @@ fn can_fail(
             operation.responses.responses.insert(status.to_string(), RefOr::T(response));
         }
     }
-    (schemas, paths, router)
+    (schemas, paths, router.route_layer(from_fn_with_state(permission, check)))
 }
 
 /// The operations that a path of ours can have.

@@ -1,7 +1,11 @@
 //! Processes that are not ours, and those that pretend not to be.
 
 use crate::support::{CHILD, Member, Roll, marker, request, start, until};
-use maestro_process::{SpawnRecord, SweepReport, lineage, sweep};
+use maestro_process::{
+    SpawnRecord, SweepReport,
+    lineage::{self, Lineage},
+    sweep,
+};
 use std::{
     fs,
     os::{
@@ -72,23 +76,27 @@ fn a_pid_in_a_record_is_no_reason() {
     }
 }
 
+fn is_agent(pid: u32) -> bool {
+    Lineage::of(pid).is_agent()
+}
+
 #[tokio::test]
 async fn a_process_below_a_guard_is_an_agents_whatever_it_sheds() {
     let roll = Roll::new();
     let file = roll.file("answer");
     let child = start(request(CHILD, &["lineage-below", file.to_str().unwrap()])).await;
     assert_eq!(until("an answer", || fs::read_to_string(&file).ok()).await, "true");
-    assert!(lineage::is_agent(child.pid));
-    assert!(lineage::is_agent(child.record.guard_pid));
+    assert!(is_agent(child.pid));
+    assert!(is_agent(child.record.guard_pid));
 }
 
 #[test]
 fn an_ordinary_process_is_no_agents() {
     let process = Bystander::new(Command::new(CHILD).arg("echo"));
-    assert!(!lineage::is_agent(process.0.id()));
-    assert!(!lineage::is_agent(std::process::id()));
+    assert!(!is_agent(process.0.id()));
+    assert!(!is_agent(std::process::id()));
     assert!(!lineage::self_is_agent());
-    assert!(!lineage::is_agent(1));
+    assert!(!is_agent(1));
 }
 
 #[test]
@@ -120,9 +128,32 @@ fn who_is_gone_counts_as_an_agents() {
     let mut process = Command::new("/bin/true").spawn().unwrap();
     let pid = process.id();
     process.wait().unwrap();
-    assert!(lineage::is_agent(pid));
-    assert!(lineage::is_agent(u32::MAX));
-    assert!(lineage::is_agent(0));
+    assert!(is_agent(pid));
+    assert!(is_agent(u32::MAX));
+    assert!(is_agent(0));
+}
+
+/// A process may say what it likes; its guard knows better.
+#[tokio::test]
+async fn an_agents_session_is_the_one_that_its_guard_names() {
+    let door = Door::new();
+    let lies = format!(r#"MAESTRO_SESSION={} "$0" "$@""#, marker().session);
+    let agent = start(request("/bin/sh", &["-c", &lies, CHILD, "connect", &door.path()])).await;
+    let socket = door.accept().await;
+    let session = Some(agent.record.marker.session);
+    assert_eq!(lineage::of_peer(&socket).unwrap(), Lineage::Agent { session });
+    drop(agent);
+
+    let other = marker();
+    let marked = Bystander::new(
+        Command::new(CHILD)
+            .args(["connect", &door.path()])
+            .env("MAESTRO_SESSION", other.session.to_string())
+            .env("MAESTRO_SPAWN", other.token.to_string()),
+    );
+    let socket = door.accept().await;
+    assert_eq!(lineage::of_peer(&socket).unwrap(), Lineage::Agent { session: Some(other.session) });
+    drop(marked);
 }
 
 /// Accepts one connection on a socket of its own.
@@ -153,16 +184,17 @@ async fn the_peer_of_a_socket_is_judged() {
     let door = Door::new();
     let ordinary = Bystander::new(Command::new(CHILD).args(["connect", &door.path()]));
     let socket = door.accept().await;
-    assert!(!lineage::peer_is_agent(&socket).unwrap());
+    assert!(!lineage::of_peer(&socket).unwrap().is_agent());
     drop(ordinary);
-    assert!(lineage::peer_is_agent(&socket).unwrap(), "gone");
+    assert!(lineage::of_peer(&socket).unwrap().is_agent(), "gone");
 
     let agent = start(request(CHILD, &["connect", &door.path()])).await;
     let socket = door.accept().await;
-    assert!(lineage::peer_is_agent(&socket).unwrap());
+    let session = Some(agent.record.marker.session);
+    assert_eq!(lineage::of_peer(&socket).unwrap(), Lineage::Agent { session });
     drop(agent);
 
     let own = UnixStream::connect(door.path()).unwrap();
-    assert!(!lineage::peer_is_agent(door.accept().await).unwrap());
-    assert!(lineage::is_agent_handle(own.as_fd()).is_err(), "not a pidfd");
+    assert!(!lineage::of_peer(door.accept().await).unwrap().is_agent());
+    assert!(lineage::of_handle(own.as_fd()).is_err(), "not a pidfd");
 }

@@ -47,7 +47,10 @@ print(get(BASE).split(" ")[1])
 key = base64.b64encode(os.urandom(16)).decode()
 upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + key]
 watching = connect(["GET /api/structured/%s HTTP/1.1" % SESSION] + upgrade)
-seen = ""
+seen = watching.recv(65536).decode("utf-8", "replace")
+if seen.split(" ")[1] != "101":
+    print(seen.split(" ")[1])
+    sys.exit()
 while '"nonce":' not in seen or len(seen.split('"nonce":')[1]) < 4:
     part = watching.recv(65536)
     if not part:

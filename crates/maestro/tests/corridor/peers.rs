@@ -9,6 +9,8 @@ use std::{
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corridor/peer.py");
 /// Four changes are refused, a reading is not, and the nonce in it is `null`.
 const LOOKS_ONLY: &str = "403 True\n403 True\n403 True\n403 True\n200\nnull\n";
+/// The same of a session that is another agent's: neither it nor its socket is there.
+const SEES_NOTHING: &str = "403 True\n403 True\n403 True\n403 True\n404\n404\n";
 
 /// An agent that is a shell: it starts the peer as `$HOW` says and then reads its input to the end.
 const INSIDER: &str = "$HOW python3 \"$PEER\" \"$SOCKET\" \"$TARGET\" >\"$OUT\" 2>&1; exec cat >/dev/null";
@@ -28,7 +30,7 @@ async fn waiting() -> Result<Stage, Box<dyn std::error::Error>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_with_an_agents_marker_may_look_and_change_nothing() -> Outcome {
+async fn a_program_with_an_agents_marker_may_look_at_its_session_and_change_nothing() -> Outcome {
     let stage = waiting().await?;
     let mut peer = Command::new("python3");
     peer.arg(PEER).arg(stage.daemon.socket()).arg(&stage.id);
@@ -42,7 +44,7 @@ async fn a_program_with_an_agents_marker_may_look_and_change_nothing() -> Outcom
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_below_an_agent_may_look_and_change_nothing() -> Outcome {
+async fn a_program_below_an_agent_sees_no_other_session_and_changes_nothing() -> Outcome {
     let stage = waiting().await?;
     // As it is; without the marker; without it, in a session of its own and nobody's child.
     for how in
@@ -58,8 +60,8 @@ async fn a_program_below_an_agent_may_look_and_change_nothing() -> Outcome {
             .to_string();
         let told = || fs::read_to_string(&out).unwrap_or_default();
         // A peer that fails says so in fewer lines.
-        drop(wait_until(LIMIT, "the peer", || told().lines().count() >= LOOKS_ONLY.lines().count()).await);
-        assert_eq!(told(), LOOKS_ONLY, "started with {how:?}");
+        drop(wait_until(LIMIT, "the peer", || told().lines().count() >= SEES_NOTHING.lines().count()).await);
+        assert_eq!(told(), SEES_NOTHING, "started with {how:?}");
         stage.door.delete(&format!("/api/sessions/{insider}")).await?.expect(204);
     }
     assert_eq!(stage.record().answers(1).len(), 0, "the approval still waits");

@@ -147,7 +147,7 @@ async fn every_answer_has_the_same_headers_and_none_for_other_origins() {
     check(Method::GET, "/api/agents", Standing::Owner).await;
     check(Method::GET, "/api/nothing", Standing::Owner).await;
     check(Method::OPTIONS, "/api/sessions", Standing::Owner).await;
-    check(Method::POST, "/api/sessions", Standing::Agent).await;
+    check(Method::POST, "/api/sessions", Standing::Agent { session: None }).await;
     check(Method::GET, "/api/sessions", Standing::Stranger).await;
 }
 

@@ -11,12 +11,13 @@ use maestro_protocol::SessionList;
     path = "/api/sessions",
     tag = "sessions",
     operation_id = "listSessions",
-    responses((status = OK, body = SessionList, description = "All sessions of the caller."))
+    responses((status = OK, body = SessionList, description = "All sessions of the caller; for an agent its own."))
 )]
 pub(in crate::server::routes) async fn list(
     State(registry): State<Registry>,
     caller: Caller,
 ) -> Result<Json<SessionList>, ApiError> {
-    let sessions = registry.list(&caller.scope).await?;
+    let mut sessions = registry.list(&caller.scope).await?;
+    sessions.retain(|session| caller.may_see(session.id));
     Ok(Json(SessionList { sessions }))
 }
