@@ -9,6 +9,7 @@ mod grace;
 mod handle;
 mod health;
 mod journal;
+mod lanes;
 mod lines;
 mod noise;
 mod opening;

@@ -10,11 +10,16 @@ use axum::{Router, body::Body};
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::UnixStream,
     sync::{OwnedSemaphorePermit, Semaphore},
 };
+use tokio_io_timeout::TimeoutStream;
 
 /// How long a client may take to send a request's head, and to stay idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,6 +29,9 @@ const HEADERS_MAX: usize = 64;
 
 /// The longest head of a request, and the largest piece that is read or written at once.
 const BUFFER_BYTES: usize = 32 * 1024;
+
+/// How long a client may leave what it asked for unread. Its answer is in memory for as long.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections that processes below agents may hold together. They only read, and must not keep the person out.
 const AGENT_CONNECTIONS_MAX: usize = 64;
@@ -37,6 +45,13 @@ pub(super) struct Connections {
     /// Connections of agents that found no place.
     refused: Arc<Tally>,
     entropy: Arc<dyn Entropy>,
+}
+
+/// A stream that fails once what is written to it was left unread for too long.
+fn bounded(stream: UnixStream) -> Pin<Box<TimeoutStream<UnixStream>>> {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(UNREAD_TIMEOUT));
+    Box::pin(stream)
 }
 
 impl Connections {
@@ -58,7 +73,7 @@ impl Connections {
             .header_read_timeout(HEAD_TIMEOUT)
             .max_headers(HEADERS_MAX)
             .max_buf_size(BUFFER_BYTES)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(TokioIo::new(bounded(stream)), service)
             .with_upgrades();
         let mut connection = pin!(connection);
         let ended = tokio::select! {

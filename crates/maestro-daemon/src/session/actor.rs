@@ -14,10 +14,12 @@ use crate::{
         },
         health::SessionHealth,
         journal::Journal,
+        lanes::Lanes,
         noise::Noise,
         opening::open_journal,
         own_turns::OwnTurns,
         queue::{Next, Queue},
+        queueing::ShownQueue,
         settings::Settings,
         start::Wish,
         starting::{Agent, StartOutcome},
@@ -31,7 +33,7 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::Fu
 use maestro_acp::{Batch, Frame as AcpFrame, OutboxEnd, RawId};
 use maestro_log::{DirectoryId, LogDir, Poisoned};
 use maestro_process::{AgentExit, SpawnRecord, Spawner};
-use maestro_protocol::{EndReason, QueueHold, QueueState, Session, SessionId, Status};
+use maestro_protocol::{EndReason, QueueHold, Session, SessionId, Status};
 use std::{collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -39,7 +41,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Commands taken after each batch of frames, so that a flooding agent cannot starve people.
+/// Commands taken after each batch of frames, so that a flooding agent cannot starve people; and questions of sockets
+/// that are answered together.
 const COMMANDS_PER_BATCH: usize = 8;
 
 /// How long the actor of a dead session stays for the next command before it makes room.
@@ -107,6 +110,8 @@ enum Input {
     /// The agent may be read again after slow writes.
     Rested,
     Command(Box<Command>),
+    /// A question of a socket, which changes nothing.
+    Look(Box<Command>),
     IdleOver,
     /// Every handle is gone: the daemon ends.
     Abandoned,
@@ -129,9 +134,8 @@ pub(crate) struct SessionActor {
     pub(super) held: VecDeque<(Ask, Reply<()>)>,
     /// The messages that wait; an error if their file cannot be read.
     pub(super) queue: Result<Queue, SessionError>,
-    /// They, as the live state shows them, and the revision of the queue that it is of.
-    pub(super) shown_queue: Arc<QueueState>,
-    pub(super) shown_revision: u64,
+    /// They, as others see them.
+    pub(super) shown_queue: ShownQueue,
     /// When a cancelled turn that did not settle becomes a death.
     pub(super) grace: Option<Grace>,
     pub(super) own_turns: OwnTurns,
@@ -154,14 +158,6 @@ pub(crate) struct SessionActor {
     /// Whether the sidecar does not hold yet what was spent.
     pub(super) is_first_count: bool,
     lanes: Lanes,
-}
-
-/// The receiving ends of a handle.
-pub(super) struct Lanes {
-    pub(super) commands: mpsc::Receiver<Box<Command>>,
-    pub(super) urgent: mpsc::Receiver<Box<Command>>,
-    pub(super) looks: mpsc::Receiver<Box<Command>>,
-    pub(super) stops: mpsc::Receiver<StopWish>,
 }
 
 /// What an actor starts from.
@@ -282,8 +278,7 @@ impl SessionActor {
             after_flush: FuturesOrdered::new(),
             held: VecDeque::new(),
             queue,
-            shown_queue: Arc::default(),
-            shown_revision: 0,
+            shown_queue: ShownQueue::default(),
             grace: None,
             own_turns: OwnTurns::none(Instant::now()),
             settings: Settings::default(),
@@ -313,10 +308,24 @@ impl SessionActor {
         actor
     }
 
+    /// Answers the sockets that ask now: of a session that streams to many they ask at the same time.
+    async fn answer_looks(&mut self, first: Box<Command>) {
+        self.on_command(*first).await;
+        for _ in 1..COMMANDS_PER_BATCH {
+            let Some(look) = self.lanes.next_look() else { return };
+            self.on_command(*look).await;
+        }
+    }
+
     async fn work(&mut self) {
         loop {
-            let input = self.next_input().await;
-            let go_on = self.handle(input).await;
+            let go_on = match self.next_input().await {
+                Input::Look(first) => {
+                    self.answer_looks(first).await;
+                    continue;
+                }
+                input => self.handle(input).await,
+            };
             self.release_held().await;
             if matches!(self.next_of_queue(), Next::Store | Next::Send) {
                 // Rare and large, as the commands about it.
@@ -358,7 +367,7 @@ impl SessionActor {
             () = sleep_until(rest) => Input::Rested,
             Some(command) = lanes.urgent.recv() => Input::Command(command),
             command = lanes.commands.recv() => command.map_or(Input::Abandoned, Input::Command),
-            Some(look) = lanes.looks.recv() => Input::Command(look),
+            Some(look) = lanes.looks.recv() => Input::Look(look),
             () = tokio::time::sleep(DEAD_IDLE), if idle => Input::IdleOver,
         }
     }
@@ -389,7 +398,7 @@ impl SessionActor {
             Input::SettingsOver => self.on_settings_over(),
             Input::Retry => self.on_retry().await,
             Input::Rested => {}
-            Input::Command(command) => self.on_command(*command).await,
+            Input::Command(command) | Input::Look(command) => self.on_command(*command).await,
             Input::IdleOver => return !self.lanes.close_if_empty(),
             Input::Abandoned => {
                 self.on_shutdown().await;
@@ -464,31 +473,6 @@ pub(super) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-impl Lanes {
-    /// Closes the lanes unless something waits in them, and tells whether it did. Whoever comes too late, in between too,
-    /// finds its command dropped and asks the registry for a new actor.
-    pub(super) fn close_if_empty(&mut self) -> bool {
-        if !self.is_empty() {
-            return false;
-        }
-        self.commands.close();
-        self.urgent.close();
-        self.looks.close();
-        self.stops.close();
-        true
-    }
-
-    fn is_empty(&self) -> bool {
-        self.commands.is_empty() && self.urgent.is_empty() && self.looks.is_empty() && self.stops.is_empty()
-    }
-
-    /// What waits, people's wishes before sockets' questions.
-    fn next_command(&mut self) -> Option<Box<Command>> {
-        let lanes = [&mut self.urgent, &mut self.commands, &mut self.looks];
-        lanes.into_iter().find_map(|lane| lane.try_recv().ok())
     }
 }
 

@@ -85,7 +85,7 @@ impl SessionActor {
         Overlay {
             pending_approval: self.approvals.pending(),
             turn: self.journal.owed_turn(),
-            queue: Arc::clone(&self.shown_queue),
+            queue: Arc::clone(&self.shown_queue.state),
         }
     }
 

@@ -5,11 +5,13 @@ use crate::session::{
     commands::Ask,
     handle::{Reply, SessionError},
     queue::{Life, Next, Queue, Stand, StoredQueue},
+    storage::Stall,
     turn::TurnInput,
 };
 use maestro_log::AppendError;
 use maestro_protocol::{
-    Author, Queue as QueueView, QueueHold, QueueItem, QueueItemId, RequestMark, SessionId, TurnLine,
+    Author, Queue as QueueView, QueueHold, QueueItem, QueueItemId, QueueState, RequestMark, SessionId,
+    TurnLine,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -38,6 +40,17 @@ impl QueueCommand {
             Self::Remove { reply, .. } | Self::Resume { reply } => answer(reply, Err(error.clone())),
         }
     }
+}
+
+/// The queue as others see it.
+#[derive(Debug, Default)]
+pub(super) struct ShownQueue {
+    /// As the live state shows it.
+    pub(super) state: Arc<QueueState>,
+    /// The revision of the queue that it is of.
+    revision: u64,
+    /// What is told while the disk keeps it from being sent.
+    stall: Option<Stall>,
 }
 
 impl SessionActor {
@@ -131,6 +144,8 @@ impl SessionActor {
                 }
                 if matches!(error, AppendError::Lost { .. }) {
                     self.die_of_log().await;
+                } else {
+                    self.note_queue_stall(error.to_string());
                 }
             }
         }
@@ -169,7 +184,22 @@ impl SessionActor {
                     tell_unstored(self.stored.id(), &told);
                 }
                 queue.set_stuck();
+                self.note_queue_stall(SessionError::QueueUnwritable.to_string());
             }
+        }
+    }
+
+    /// Says, once, why what waits is not sent although its time has come.
+    fn note_queue_stall(&mut self, words: String) {
+        if self.shown_queue.stall.is_none() && self.stall.is_none() && self.is_queue_stuck() {
+            self.shown_queue.stall = Some(Stall::note(words, &mut self.stored.session));
+        }
+    }
+
+    /// Takes that back.
+    pub(super) fn lift_queue_stall(&mut self) {
+        if let Some(stall) = self.shown_queue.stall.take() {
+            stall.lift(&mut self.stored.session);
         }
     }
 
@@ -199,10 +229,14 @@ impl SessionActor {
     pub(super) fn show_overlay(&mut self) {
         if let Ok(queue) = &self.queue {
             let held = queue.why_held(self.stand());
-            if (queue.revision(), held) != (self.shown_revision, self.shown_queue.held) {
-                self.shown_queue = Arc::new(queue.preview(held));
-                self.shown_revision = queue.revision();
+            let shown = &mut self.shown_queue;
+            if (queue.revision(), held) != (shown.revision, shown.state.held) {
+                shown.state = Arc::new(queue.preview(held));
+                shown.revision = queue.revision();
             }
+        }
+        if !self.is_queue_stuck() {
+            self.lift_queue_stall();
         }
         self.journal.observe(self.overlay());
     }

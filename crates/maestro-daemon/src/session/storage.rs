@@ -10,7 +10,7 @@ use crate::session::{
 };
 use maestro_acp::Frame;
 use maestro_log::AppendError;
-use maestro_protocol::Envelope;
+use maestro_protocol::{Envelope, Session};
 use tokio::time::Instant;
 
 /// The log takes no more lines at all.
@@ -24,6 +24,22 @@ pub(super) struct Stall {
     pub(super) words: String,
     /// What it said before.
     before: Option<String>,
+}
+
+impl Stall {
+    /// Tells it, unless the session has more to tell: why it ended.
+    pub(super) fn note(words: String, session: &mut Session) -> Self {
+        let tells = session.end_reason.is_none();
+        let before = if tells { session.activity_detail.replace(words.clone()) } else { None };
+        Self { words, before }
+    }
+
+    /// Tells again what was told before.
+    pub(super) fn lift(self, session: &mut Session) {
+        if session.activity_detail.as_ref() == Some(&self.words) {
+            session.activity_detail = self.before;
+        }
+    }
 }
 
 impl SessionActor {
@@ -64,11 +80,8 @@ impl SessionActor {
         }
         let (id, told) = (self.stored.id(), crate::report::chain(error));
         tracing::warn!(session.id = %id, "The log of session `{id}` takes no lines, its agent waits: {told}");
-        let words = error.to_string();
-        let detail = &mut self.stored.session.activity_detail;
-        let before =
-            if self.stored.session.end_reason.is_none() { detail.replace(words.clone()) } else { None };
-        self.stall = Some(Stall { words, before });
+        self.lift_queue_stall();
+        self.stall = Some(Stall::note(error.to_string(), &mut self.stored.session));
         for (_, reply) in std::mem::take(&mut self.held) {
             answer(reply, Err(SessionError::LogUnwritable));
         }
@@ -101,13 +114,10 @@ impl SessionActor {
         if self.is_stalled() {
             return;
         }
-        let Some(Stall { words, before }) = self.stall.take() else { return };
+        let Some(stall) = self.stall.take() else { return };
         let id = self.stored.id();
         tracing::info!(session.id = %id, "The log of session `{id}` takes lines again");
-        let detail = &mut self.stored.session.activity_detail;
-        if detail.as_ref() == Some(&words) {
-            *detail = before;
-        }
+        stall.lift(&mut self.stored.session);
         // Until now the agent could not be heard.
         self.grace = self.grace.map(|grace| grace.again(Instant::now()));
     }

@@ -1,8 +1,9 @@
 //! A session whose log cannot be opened: it has an owner that says so, until a person has mended it or there is space.
 
 use crate::session::{
-    actor::{Birth, DEAD_IDLE, Lanes, RETRY, Shown, answer, sleep_until},
+    actor::{Birth, DEAD_IDLE, RETRY, Shown, answer, sleep_until},
     handle::{Command, Reply, SessionError, StopWish},
+    lanes::Lanes,
     opening::JournalError,
     publish::save,
     start::Wish,

@@ -1,5 +1,6 @@
 //! The real daemon with a scripted agent that behaves as agents should not: faults, turns, approvals, recovery, sockets.
 
+mod abuse;
 mod approvals;
 mod crossings;
 mod directories;

@@ -419,3 +419,33 @@ async fn a_session_whose_log_finds_no_place_starts_when_there_is_one() -> Outcom
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_waits_for_space_says_so_and_goes_by_itself() -> Outcome {
+    for shortage in shortages() {
+        let place = tempfile::tempdir()?;
+        let gate = place.path().join("gate");
+        let script = opened()
+            .on_prompt(|turn| turn.await_file(&gate).fail_turn(-32603, "no"))
+            .on_prompt(|turn| turn.chunk_of("m", "hello").end_turn());
+        let mut short = Short::open(shortage, script).await?;
+        short.stage.begin("first").await?;
+        let queue = short.stage.queue_path();
+        // Long enough for no rest of a page to hold it.
+        let second = "second ".repeat(2000);
+        short.stage.door.post(&queue, &json!({"text": second})).await?.expect(201);
+        fs::write(&gate, "")?;
+        assert_eq!(short.stage.watch.turn_end(LIMIT).await?, "error");
+        short.fill(0)?;
+        short.stage.go_on().await?;
+        short.stalled().await?;
+        assert_eq!(short.stage.received(), ["first"]);
+
+        short.free()?;
+        assert_eq!(short.stage.watch.turn_end(LIMIT).await?, "end_turn");
+        assert_eq!(short.stage.received(), ["first", &second]);
+        short.when("the words to go", |session| session.activity_detail.is_none()).await?;
+        short.assert_whole()?;
+    }
+    Ok(())
+}

@@ -123,6 +123,27 @@ async fn talk_slowly(mut stream: UnixStream, text: &[u8]) -> String {
     seen
 }
 
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_reads_end_the_connection() {
+    const REQUESTS: usize = 64;
+    let served = Served::start();
+    let request = "GET /api/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let check = async |unread: Duration| {
+        let mut stream = served.connect().await;
+        stream.write_all(request.repeat(REQUESTS).as_bytes()).await.expect("written");
+        tokio::time::sleep(unread).await;
+        let mut seen = Vec::new();
+        if let Err(error) = stream.read_to_end(&mut seen).await {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        }
+        String::from_utf8_lossy(&seen).matches("HTTP/1.1 200").count()
+    };
+    assert_eq!(check(Duration::from_secs(20)).await, REQUESTS, "slow is not gone");
+    let answered = check(Duration::from_secs(40)).await;
+    assert!(answered < REQUESTS / 2, "{answered} answers");
+    served.ended().await;
+}
+
 #[tokio::test]
 async fn a_shutdown_ends_idle_connections_and_accepts_no_more() {
     let served = Served::start();
