@@ -5,9 +5,9 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use maestro_protocol::{
-    AgentList, ApprovalAnswer, CreateSession, Decision, Deltas, EditQueueItem, Health, Nonce, PromptBody,
-    Queue, QueueItem, QueueItemId, RenameSession, ReplayPage, ReplayQuery, RowHunks, RowId, Session,
-    SessionId, SessionList, SetConfig, SetMode, SetModel, WatchQuery,
+    AgentList, ApprovalAnswer, AuditPage, AuditQuery, CreateSession, Decision, Deltas, EditQueueItem, Health,
+    Nonce, PromptBody, Queue, QueueItem, QueueItemId, RenameSession, ReplayPage, ReplayQuery, RowHunks,
+    RowId, Session, SessionId, SessionList, SetConfig, SetMode, SetModel, WatchQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, time::Duration};
@@ -162,6 +162,13 @@ impl Client {
     /// `GET /api/health`: how the daemon is, and what is wrong.
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.get("/api/health").await
+    }
+
+    /// `GET /api/audit`: what was done for the caller's account.
+    pub async fn audit(&self, query: AuditQuery) -> Result<AuditPage, ClientError> {
+        let pairs = [("before", query.before), ("limit", query.limit)];
+        let pairs = pairs.iter().filter_map(|(key, value)| Some(format!("{key}={}", (*value)?)));
+        self.get(&format!("/api/audit?{}", pairs.collect::<Vec<_>>().join("&"))).await
     }
 
     /// `WS /api/structured/{id}`: the live frames of a session in the form that `query` names, over reconnects.

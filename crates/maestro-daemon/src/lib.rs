@@ -13,6 +13,7 @@
 
 mod account;
 mod agents;
+mod audit;
 mod clock;
 pub mod history;
 mod openapi;

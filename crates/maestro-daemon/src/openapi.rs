@@ -21,6 +21,7 @@ use utoipa::OpenApi;
         (name = "agents", description = "The agents that a session can have."),
         (name = "health", description = "How the daemon is."),
         (name = "usage", description = "What the agents have used."),
+        (name = "audit", description = "What was done for whom."),
         (name = "openapi", description = "This document.")
     ),
     components(schemas(

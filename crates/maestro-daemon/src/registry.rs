@@ -12,7 +12,7 @@ use crate::{
     session::{SessionError, SessionHandle, StoredQueue, StoredSession, Surroundings},
 };
 use claims::Claimed;
-use maestro_protocol::{AgentList, CreateSession, RequestMark, Session, SessionId};
+use maestro_protocol::{AgentList, AuditEvent, CreateSession, RequestMark, Session, SessionId};
 use serde_json::Value;
 use std::fmt;
 use tokio::sync::{mpsc, oneshot};
@@ -169,8 +169,13 @@ impl Registry {
     }
 
     async fn create_new(&self, scope: &AccountScope, new: NewSession) -> Result<Session, CreateError> {
+        let client = new.client.clone();
         let (stored, queue) = creation::new_session(&self.around, scope, new)?;
-        self.store_and_adopt(stored, queue).await
+        let session = self.store_and_adopt(stored, queue).await?;
+        let (agent, cwd) = (session.agent.clone(), session.cwd.clone());
+        let event = AuditEvent::SessionCreated { session: session.id, agent, cwd, client };
+        self.around.audit.note(scope.account(), event);
+        Ok(session)
     }
 
     async fn store_and_adopt(

@@ -1,7 +1,9 @@
 //! A daemon from its lock to its last session's end.
 
 use crate::{
+    account::AccountScope,
     agents::Agents,
+    audit::Audit,
     clock::Sources,
     registry::{self, DaemonFacts, Registry},
     server,
@@ -13,7 +15,7 @@ use maestro_log::{
     StartCommitterError,
 };
 use maestro_process::{GuardProgram, ProcessDefaults, SpawnRecord, Spawner, StartError};
-use maestro_protocol::{SessionId, Timestamp};
+use maestro_protocol::{AuditEvent, SessionId, Timestamp};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::{
@@ -73,6 +75,15 @@ pub enum ServeError {
         /// Why.
         #[source]
         source: StartCommitterError,
+    },
+    /// The audit log could not be opened.
+    #[error("the audit log `{}` could not be opened", path.display())]
+    Audit {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// The sessions could not be listed.
     #[error("the sessions of the data directory could not be read")]
@@ -162,6 +173,11 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
 
     let logs =
         LogDir::open(&data_dir.sessions(), &committer).map_err(|source| ServeError::Sessions { source })?;
+    let path = data_dir.path().join("audit.jsonl");
+    let opened = Audit::open(&path, Arc::clone(&sources.clock));
+    let (audit, audit_thread) = opened.map_err(|source| ServeError::Audit { path, source })?;
+    let version = env!("CARGO_PKG_VERSION").into();
+    audit.note(AccountScope::owner().account(), AuditEvent::DaemonStarted { version });
     let Loaded { stored, marked, unreadable } = load(&logs)?;
     sweep(&stored, lock.directory()).await;
     let socket = data_dir
@@ -177,10 +193,20 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     let agents = Agents::new(config.agents, config.program);
     let daemon = Arc::new(DaemonFacts { started_at, sessions: data_dir.sessions(), unreadable });
     let directory = lock.directory();
-    let around = Surroundings { sources, agents, logs, directory, spawner, tasks: tasks.clone(), daemon };
+    let tracker = tasks.clone();
+    let around = Surroundings {
+        sources,
+        agents,
+        logs,
+        directory,
+        spawner,
+        tasks: tracker,
+        daemon,
+        audit: audit.clone(),
+    };
     let registry = registry::start(around, stored, &marked);
     let stop = CancellationToken::new();
-    let mut server = tokio::spawn(server::run(listener, registry.clone(), stop.clone()));
+    let mut server = tokio::spawn(server::run(listener, registry.clone(), audit.clone(), stop.clone()));
     tracing::info!("maestro {} serves {}", env!("CARGO_PKG_VERSION"), data_dir.path().display());
     on_ready(&ReadyInfo { socket: socket.clone() });
 
@@ -194,6 +220,10 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     drop(registry);
     tasks.close();
     tasks.wait().await;
+    audit.note(AccountScope::owner().account(), AuditEvent::DaemonEnded);
+    if let Err(error) = tokio::task::spawn_blocking(move || audit_thread.end()).await {
+        tracing::error!("The end of the audit log was not waited for: {error}");
+    }
     for file in [&socket, &daemon_file] {
         if let Err(error) = std::fs::remove_file(file) {
             tracing::warn!("{} could not be removed: {error}", file.display());

@@ -25,7 +25,7 @@ mod socket;
 mod tests;
 mod validate;
 
-use crate::{clock::Sources, registry::Registry};
+use crate::{audit::Audit, clock::Sources, registry::Registry};
 use app::App;
 use connection::Connections;
 use std::{io, sync::Arc, time::Duration};
@@ -61,11 +61,12 @@ pub(crate) struct ServerError {
 pub(crate) async fn run(
     listener: UnixListener,
     registry: Registry,
+    audit: Audit,
     shutdown: CancellationToken,
 ) -> Result<(), ServerError> {
-    let app = App::new(registry, shutdown.clone());
+    let app = App::new(registry, audit, shutdown.clone());
     let entropy = Sources::system().entropy;
-    let connections = Connections::new(routes::router(app.clone()), app.lifetime.clone(), entropy);
+    let connections = Connections::new(routes::router(app.clone()), &app, entropy);
     let accepted = shutdown.run_until_cancelled(accept(&listener, &app, &connections)).await;
     drop(listener);
     // Also after a failed accept: what is connected is asked to end.

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod audit;
 mod frame;
 mod health;
 mod hunk;
@@ -29,6 +30,7 @@ mod transcript;
 mod usage;
 
 pub use agent::{AgentInfo, AgentList};
+pub use audit::{AuditEntry, AuditEvent, AuditPage, AuditQuery};
 pub use frame::{Frame, ReplayEvent, ReplayPage, TextFrame};
 pub use health::{DiskSpace, Health, HealthStatus, SessionCounts, Trouble, TroubleKind};
 pub use hunk::{DiffBlock, Hunk, HunkLine, HunkLineKind, Omitted, RowHunks};

@@ -2,6 +2,7 @@
 
 mod agent;
 mod approve;
+mod audit;
 mod cancel;
 mod connect;
 mod deny;
@@ -80,6 +81,7 @@ enum Command {
     Rename(rename::Args),
     Replay(replay::Args),
     Agent(agent::Args),
+    Audit(audit::Args),
     Doctor(doctor::Args),
 }
 
@@ -181,6 +183,7 @@ async fn client_command(context: &Context, command: Command) -> CommandResult {
         Command::Rename(args) => rename::cmd_rename(context, &args).await,
         Command::Replay(args) => replay::cmd_replay(context, &args).await,
         Command::Agent(args) => agent::cmd_agent(context, &args).await,
+        Command::Audit(args) => audit::cmd_audit(context, &args).await,
         Command::Doctor(args) => doctor::cmd_doctor(context, &args).await,
     }
 }

@@ -2,6 +2,7 @@
 //! wrote passes through `terminal::clean`.
 
 pub(crate) mod approval;
+pub(crate) mod audit;
 mod diff;
 mod notice;
 mod plan;

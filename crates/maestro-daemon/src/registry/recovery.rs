@@ -4,7 +4,7 @@
 use crate::session::{SessionHandle, StoredSession, Surroundings};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use maestro_log::MarkerError;
-use maestro_protocol::{EndReason, Session, SessionId, Status};
+use maestro_protocol::{AuditEvent, EndReason, Session, SessionId, Status};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Recoveries under way at once: agents take hundreds of megabytes and a core each while they start.
@@ -101,6 +101,8 @@ impl Recovery {
                     stored.session.end_reason = Some(EndReason::DaemonCrash);
                     stored.session.activity_detail = Some(detail.into());
                     stored.spawn = None;
+                    let ended = AuditEvent::SessionEnded { session: id, reason: EndReason::DaemonCrash };
+                    around.audit.note(&stored.session.owner, ended);
                     mends.push_back((id, Kind::Mend));
                 }
             }

@@ -3,6 +3,7 @@
 use super::problem::ApiError;
 use crate::{
     account::AccountScope,
+    audit::Audit,
     registry::Registry,
     session::{SessionError, SessionHandle},
 };
@@ -23,6 +24,7 @@ const FOLDS_MAX: usize = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct App {
     pub(super) registry: Registry,
+    pub(super) audit: Audit,
     pub(super) folds: Folds,
     pub(super) lifetime: Lifetime,
 }
@@ -43,15 +45,21 @@ pub(super) struct Lifetime {
 }
 
 impl App {
-    pub(super) fn new(registry: Registry, shutdown: CancellationToken) -> Self {
+    pub(super) fn new(registry: Registry, audit: Audit, shutdown: CancellationToken) -> Self {
         let lifetime = Lifetime { tasks: TaskTracker::new(), shutdown, drop_all: CancellationToken::new() };
-        Self { registry, folds: Folds(Arc::new(Semaphore::new(FOLDS_MAX))), lifetime }
+        Self { registry, audit, folds: Folds(Arc::new(Semaphore::new(FOLDS_MAX))), lifetime }
     }
 }
 
 impl FromRef<App> for Registry {
     fn from_ref(app: &App) -> Self {
         app.registry.clone()
+    }
+}
+
+impl FromRef<App> for Audit {
+    fn from_ref(app: &App) -> Self {
+        app.audit.clone()
     }
 }
 

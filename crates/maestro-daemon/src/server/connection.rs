@@ -1,11 +1,11 @@
 //! One accepted connection: judged once, then HTTP/1.1 within limits.
 
 use super::{
-    app::Lifetime,
+    app::{App, Lifetime},
     gate,
     peer::{self, Peer, Standing},
 };
-use crate::{clock::Entropy, tally::Tally};
+use crate::{audit::Audit, clock::Entropy, tally::Tally};
 use axum::{Router, body::Body};
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -40,6 +40,7 @@ const AGENT_CONNECTIONS_MAX: usize = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     router: Router,
+    audit: Audit,
     lifetime: Lifetime,
     agents: Arc<Semaphore>,
     /// Connections of agents that found no place.
@@ -55,9 +56,10 @@ fn bounded(stream: UnixStream) -> Pin<Box<TimeoutStream<UnixStream>>> {
 }
 
 impl Connections {
-    pub(super) fn new(router: Router, lifetime: Lifetime, entropy: Arc<dyn Entropy>) -> Self {
+    pub(super) fn new(router: Router, app: &App, entropy: Arc<dyn Entropy>) -> Self {
         let agents = Arc::new(Semaphore::new(AGENT_CONNECTIONS_MAX));
-        Self { router, lifetime, agents, refused: Arc::default(), entropy }
+        let (audit, lifetime) = (app.audit.clone(), app.lifetime.clone());
+        Self { router, audit, lifetime, agents, refused: Arc::default(), entropy }
     }
 
     /// Serves a connection to its end. `place` is its place among all connections.
@@ -66,7 +68,13 @@ impl Connections {
         let lifetime = self.lifetime.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let request_id = self.entropy.uuid();
-            gate::answer(self.router.clone(), peer.clone(), request_id, request.map(Body::new))
+            gate::answer(
+                self.router.clone(),
+                self.audit.clone(),
+                peer.clone(),
+                request_id,
+                request.map(Body::new),
+            )
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -3,9 +3,9 @@
 use super::{
     body::discard,
     peer::{Peer, Standing, stranger},
-    problem::ApiError,
+    problem::{ApiError, showable},
 };
-use crate::report;
+use crate::{account::AccountScope, audit::Audit, report};
 use axum::{
     Router,
     body::{Body, HttpBody as _},
@@ -13,7 +13,7 @@ use axum::{
 };
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
-use maestro_protocol::ProblemCode;
+use maestro_protocol::{AuditEvent, ProblemCode};
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe};
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
@@ -25,10 +25,12 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Answers one request. A panic below becomes an answer too, so that it ends nothing but this request.
 pub(super) async fn answer(
     router: Router,
+    audit: Audit,
     peer: Peer,
     request_id: Uuid,
     request: Request<Body>,
 ) -> Result<Response, Infallible> {
+    let asked = Asked::of(&request, peer.standing);
     let span = tracing::info_span!(
         "request",
         %request_id,
@@ -44,9 +46,33 @@ pub(super) async fn answer(
                 refusal.into_response()
             }
         };
+        asked.note(&audit, &response);
         finish(response, request_id)
     };
     Ok(answer.instrument(span).await)
+}
+
+/// What was asked, as far as the audit log tells it of a refusal.
+struct Asked {
+    method: Method,
+    path: String,
+    standing: Standing,
+}
+
+impl Asked {
+    fn of(request: &Request<Body>, standing: Standing) -> Self {
+        Self { method: request.method().clone(), path: loggable(request.uri().path()).into(), standing }
+    }
+
+    /// Notes a refusal because of who asked.
+    fn note(self, audit: &Audit, response: &Response) {
+        let refusal = response.extensions().get::<ApiError>().filter(|error| error.is_of_caller());
+        let Some(code) = refusal.map(ApiError::code) else { return };
+        let session = if let Standing::Agent { session } = self.standing { session } else { None };
+        let path = showable(&self.path);
+        let event = AuditEvent::Refused { code, method: self.method.to_string(), path, session };
+        audit.note(AccountScope::owner().account(), event);
+    }
 }
 
 /// Whether the peer may make any request, and whether the body is of a kind that is read at all. What it may do is for
@@ -54,7 +80,7 @@ pub(super) async fn answer(
 fn admit(standing: Standing, request: &Request<Body>) -> Result<(), ApiError> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if standing == Standing::Stranger {
-        return Err(stranger());
+        return Err(stranger().of_caller());
     }
     let has_body = !request.body().is_end_stream();
     if has_body && !reads && !is_plain_json(request.headers()) {

@@ -76,7 +76,7 @@ pub(super) async fn check(
     next: Next,
 ) -> Result<Response, ApiError> {
     let standing = request.extensions().get::<Peer>().map_or(Standing::Stranger, |peer| peer.standing);
-    permission.judge(standing, session_in(request.uri().path()))?;
+    permission.judge(standing, session_in(request.uri().path())).map_err(ApiError::of_caller)?;
     Ok(next.run(request).await)
 }
 

@@ -24,11 +24,19 @@ pub(crate) struct ApiError {
     field: Option<String>,
     /// For the log only.
     cause: Option<Arc<dyn Error + Send + Sync>>,
+    blames: Blames,
+}
+
+/// What a request was refused for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blames {
+    Request,
+    Caller,
 }
 
 impl ApiError {
     pub(super) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), field: None, cause: None }
+        Self { code, detail: detail.into(), field: None, cause: None, blames: Blames::Request }
     }
 
     pub(super) fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Self {
@@ -53,6 +61,15 @@ impl ApiError {
     pub(super) fn internal(cause: impl Error + Send + Sync + 'static) -> Self {
         let detail = "the daemon failed at this request: its log has more under the request's id";
         Self { cause: Some(Arc::new(cause)), ..Self::new(ProblemCode::Internal, detail) }
+    }
+
+    /// The same, as a refusal of whoever asked: the audit log tells of it.
+    pub(super) fn of_caller(self) -> Self {
+        Self { blames: Blames::Caller, ..self }
+    }
+
+    pub(super) fn is_of_caller(&self) -> bool {
+        self.blames == Blames::Caller
     }
 
     pub(super) fn code(&self) -> ProblemCode {
@@ -181,7 +198,7 @@ fn is_full(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Bounded, on one line, and without characters that a terminal would obey.
-fn showable(text: &str) -> String {
+pub(super) fn showable(text: &str) -> String {
     let mut shown = String::new();
     for (position, c) in text.chars().enumerate() {
         match c {

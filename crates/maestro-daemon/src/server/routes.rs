@@ -1,6 +1,7 @@
 //! The table of routes. Each line mounts one path and writes it into the API's document; there is no other way in.
 
 mod agents;
+mod audit;
 mod health;
 mod openapi;
 mod queue;
@@ -168,6 +169,7 @@ fn of_the_daemon(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(mount(Anyone, routes!(agents::list), &[]))
         .routes(mount(Person, routes!(health::get), &[]))
         .routes(mount(Person, routes!(usage::get), &[&[InvalidRequest]]))
+        .routes(mount(Person, routes!(audit::read), &[&[InvalidRequest]]))
         .routes(mount(Anyone, routes!(openapi::get), &[]))
 }
 

@@ -1,6 +1,7 @@
 //! The API as its callers see it, over a real registry in a temporary place. Its sessions are dead from the beginning:
 //! their agent is looked for where nothing is.
 
+mod audit;
 mod bad_requests;
 mod health;
 mod limits;
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     agents::Agents,
+    audit::{Audit, AuditThread},
     clock::Sources,
     registry::{self, DaemonFacts, Registry},
     session::Surroundings,
@@ -69,6 +71,8 @@ impl Answer {
 struct Api {
     registry: Registry,
     router: Router,
+    audit: Audit,
+    audit_thread: AuditThread,
     dir: tempfile::TempDir,
 }
 
@@ -83,7 +87,10 @@ impl Api {
         let committer = Committer::start().expect("a committer");
         let guard = GuardProgram::open(&program).expect("a guard program");
         let lock = DataDir::open(dir.path()).expect("a data directory").lock().expect("its lock");
+        let opened = Audit::open(&dir.path().join("audit.jsonl"), Arc::clone(&sources.clock));
+        let (audit, audit_thread) = opened.expect("an audit log");
         let around = Surroundings {
+            audit: audit.clone(),
             directory: lock.directory(),
             sources,
             agents: Agents::new(AgentTable::built_in(), program),
@@ -97,13 +104,13 @@ impl Api {
             }),
         };
         let registry = registry::start(around, Vec::new(), &BTreeSet::new());
-        let router = router(App::new(registry.clone(), CancellationToken::new()));
-        Self { registry, router, dir }
+        let router = router(App::new(registry.clone(), audit.clone(), CancellationToken::new()));
+        Self { registry, router, audit, audit_thread, dir }
     }
 
     async fn send_as(&self, standing: Standing, request: Request<Body>) -> Answer {
         let peer = Peer { standing, _places: Arc::default() };
-        let answer = gate::answer(self.router.clone(), peer, Uuid::nil(), request).await;
+        let answer = gate::answer(self.router.clone(), self.audit.clone(), peer, Uuid::nil(), request).await;
         let (parts, body) = answer.expect("every request is answered").into_parts();
         let body = body.collect().await.expect("a body").to_bytes().to_vec();
         Answer { status: parts.status, headers: parts.headers, body }

@@ -2,8 +2,8 @@
 
 use super::problem::ApiError;
 use maestro_protocol::{
-    CreateSession, Cursor, Deltas, EditQueueItem, ProblemCode, PromptBody, ReplayQuery, UsageQuery,
-    WatchQuery,
+    AuditQuery, CreateSession, Cursor, Deltas, EditQueueItem, ProblemCode, PromptBody, ReplayQuery,
+    UsageQuery, WatchQuery,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -174,6 +174,32 @@ pub(super) fn usage(query: &str) -> Result<UsageQuery, ApiError> {
             ApiError::invalid(key.as_ref(), format!("`{key}` is `{value}`, which is {invalid}"))
         })?;
         if place.replace(day).is_some() {
+            return Err(ApiError::invalid(key.as_ref(), format!("`{key}` is given twice")));
+        }
+    }
+    Ok(wanted)
+}
+
+/// Reads the query of the audit log.
+pub(super) fn audit(query: &str) -> Result<AuditQuery, ApiError> {
+    let mut wanted = AuditQuery::default();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        let place = match key.as_ref() {
+            "before" => &mut wanted.before,
+            "limit" => &mut wanted.limit,
+            other => {
+                let detail =
+                    format!("`{other}` is no parameter of the audit log: there are `before` and `limit`");
+                return Err(ApiError::invalid(other, detail));
+            }
+        };
+        let number = value.parse().map_err(|_no_number| {
+            ApiError::invalid(
+                key.as_ref(),
+                format!("`{key}` is `{value}`, which is no whole number from 0 on"),
+            )
+        })?;
+        if place.replace(number).is_some() {
             return Err(ApiError::invalid(key.as_ref(), format!("`{key}` is given twice")));
         }
     }

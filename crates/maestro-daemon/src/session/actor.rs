@@ -2,6 +2,7 @@
 
 use crate::{
     agents::Agents,
+    audit::Audit,
     clock::Sources,
     registry::DaemonFacts,
     session::{
@@ -61,6 +62,7 @@ pub(crate) struct Surroundings {
     pub(crate) spawner: Spawner,
     pub(crate) tasks: TaskTracker,
     pub(crate) daemon: Arc<DaemonFacts>,
+    pub(crate) audit: Audit,
 }
 
 /// What waits for a flush of the log before it may be done.

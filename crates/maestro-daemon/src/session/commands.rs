@@ -16,8 +16,8 @@ use futures_util::FutureExt as _;
 use maestro_acp::outgoing;
 use maestro_log::{AppendError, Poisoned};
 use maestro_protocol::{
-    ApprovalOutcome, ApprovalResolvedLine, Decision, EndReason, Envelope, Nonce, Origin, OutcomeCause,
-    OutcomeKind, QueueHold, QueueItemId, RequestMark, Session, SummaryLine, TurnLine,
+    ApprovalOutcome, ApprovalResolvedLine, AuditEvent, Decision, EndReason, Envelope, Nonce, Origin,
+    OutcomeCause, OutcomeKind, QueueHold, QueueItemId, RequestMark, Session, SummaryLine, TurnLine,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -271,15 +271,24 @@ impl SessionActor {
             what: if option_id.is_some() { OutcomeKind::Selected } else { OutcomeKind::Cancelled },
             option_id: option_id.clone(),
             because: option_id.is_none().then_some(OutcomeCause::Denied),
-            decision: Some(decision).filter(|decision| !matches!(decision, Decision::Option(_))),
+            decision: Some(decision.clone()).filter(|decision| !matches!(decision, Decision::Option(_))),
             when: self.around.sources.clock.now(),
             account: Some(decider.account),
             client: Some(decider.client),
         };
-        let row_id = live.row_id.clone();
+        let (session, row_id) = (self.stored.id(), live.row_id.clone());
+        let client = outcome.client.clone().unwrap_or_default();
+        let decided = AuditEvent::Decided {
+            session,
+            row_id: row_id.clone(),
+            decision,
+            option_id: option_id.clone(),
+            client,
+        };
         let line = Envelope::ApprovalResolved(ApprovalResolvedLine { row_id, outcome });
         match self.journal.append_envelope(&line) {
             Ok(_) => {
+                self.audit(decided);
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
                 let request = live.request.id;
                 self.own_turns.hear(Instant::now());
@@ -291,6 +300,7 @@ impl SessionActor {
             // A refusal reaches the agent even when the disk is full.
             Err(_) if denies => {
                 let owed = self.owe(&line);
+                self.audit(decided);
                 let Some(live) = self.approvals.settle() else { return answer(reply, Ok(())) };
                 self.send_answer(&live.request.id, option_id.as_deref());
                 answer(reply, Ok(()));

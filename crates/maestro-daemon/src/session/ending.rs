@@ -11,7 +11,7 @@ use crate::session::{
 use futures_util::StreamExt as _;
 use maestro_acp::OutboxEnd;
 use maestro_process::AgentExit;
-use maestro_protocol::{EndReason, OutcomeCause, QueueHold, Status};
+use maestro_protocol::{AuditEvent, EndReason, OutcomeCause, QueueHold, Status};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -194,6 +194,7 @@ impl SessionActor {
         session.activity = None;
         session.end_reason = Some(reason);
         session.activity_detail = detail;
+        self.audit(AuditEvent::SessionEnded { session: id, reason });
         self.hold_queue(QueueHold::Ended);
         self.publish().await;
         self.pulse.send_modify(|pulse| pulse.ended = Some(reason));

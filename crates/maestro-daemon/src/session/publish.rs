@@ -5,7 +5,7 @@ use crate::session::{
     health::SessionHealth,
     stored::StoredSession,
 };
-use maestro_protocol::{Activity, StateKey, Status};
+use maestro_protocol::{Activity, AuditEvent, StateKey, Status};
 use std::sync::Arc;
 
 impl SessionActor {
@@ -52,6 +52,11 @@ impl SessionActor {
             self.stored.session.title = state.title.unwrap_or_default();
             self.stored.session.usage = state.usage;
         }
+    }
+
+    /// Notes what was done with this session.
+    pub(super) fn audit(&self, event: AuditEvent) {
+        self.around.audit.note(&self.stored.session.owner, event);
     }
 
     fn health(&self) -> SessionHealth {

@@ -16,7 +16,7 @@ use crate::{
 use maestro_acp::{HandshakeError, Opened, SessionOpen, Setting};
 use maestro_process::{AgentExit, SpawnRecord};
 use maestro_protocol::{
-    EndReason, Envelope, NoticeLine, NoticeReason, QueueHold, RequestMark, Session, SessionLine,
+    AuditEvent, EndReason, Envelope, NoticeLine, NoticeReason, QueueHold, RequestMark, Session, SessionLine,
     SessionLineEvent, Status, SummaryLine,
 };
 use std::path::PathBuf;
@@ -175,6 +175,8 @@ impl SessionActor {
         self.watch_own_turns();
         let id = self.stored.id();
         tracing::info!(session.id = %id, "Session `{id}` runs");
+        let agent = self.stored.session.agent.clone();
+        self.audit(AuditEvent::AgentStarted { session: id, agent });
     }
 
     /// Writes what the handshake said, now or when there is space.

@@ -18,7 +18,7 @@ pub(crate) fn status_words(session: &Session) -> String {
     }
 }
 
-fn end_reason_words(reason: EndReason) -> &'static str {
+pub(super) fn end_reason_words(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Exited => "agent exited",
         EndReason::Killed => "killed",

@@ -2,6 +2,7 @@
 
 mod abuse;
 mod approvals;
+mod audit;
 mod crossings;
 mod directories;
 mod disk_faults;

@@ -132,7 +132,12 @@ async fn a_listener_that_breaks_ends_the_server() {
     near.set_nonblocking(true).expect("a setting");
     far.write_all(b"x").expect("written");
     let listener = UnixListener::from_std(OwnedFd::from(near).into()).expect("a listener");
-    let running = tokio::spawn(server::run(listener, api.registry.clone(), CancellationToken::new()));
+    let running = tokio::spawn(server::run(
+        listener,
+        api.registry.clone(),
+        api.audit.clone(),
+        CancellationToken::new(),
+    ));
     let ended = tokio::time::timeout(Duration::from_secs(30), running).await.expect("in time");
     let error = ended.expect("no panic").expect_err("it cannot go on");
     assert!(error.to_string().contains("restart the daemon"), "{error}");

@@ -33,7 +33,7 @@ impl Served {
         let path = api.dir.path().join("daemon.sock");
         let listener = bind(&path).expect("a socket");
         let shutdown = CancellationToken::new();
-        let running = run(listener, api.registry.clone(), shutdown.clone());
+        let running = run(listener, api.registry.clone(), api.audit.clone(), shutdown.clone());
         let server = tokio::spawn(async move { running.await.expect("the server ends well") });
         Self { api, path, shutdown, server }
     }
