@@ -1,6 +1,7 @@
 //! Looking for what is wrong, and what mends it. Nothing is changed and no daemon is started.
 
 mod agents;
+mod audit;
 mod daemon;
 mod directory;
 mod health;
@@ -90,6 +91,7 @@ async fn findings(context: &Context) -> Vec<Finding> {
     findings.extend(daemons_path.and_then(|path| daemon::compare_paths(&path)));
     if let Some(client) = client {
         findings.extend(health::look(client).await);
+        findings.push(audit::look(client).await);
     }
     findings.extend(agents::look(context, client).await);
     findings.push(leftovers::look(settings));

@@ -94,3 +94,21 @@ fn what_a_session_left_behind_is_found() {
     assert_eq!((code, level.as_str()), (1, "wrong"), "{found:#}");
     assert!(mend.ends_with(&format!("kill {}", left.id())), "{mend}");
 }
+
+#[test]
+fn a_changed_audit_log_is_told() {
+    let home = Home::with_daemon();
+    home.run(&["run", "hello", "--agent", "demo"]).check(0, "", "");
+    home.run(&["audit"]).check(0, "the daemon started", "");
+    let (code, found) = report(&home, &[]);
+    assert_eq!((code, finding(&found, "audit log").0.as_str()), (0, "ok"), "{found:#}");
+
+    let path = home.data().join("audit.jsonl");
+    let text = fs::read_to_string(&path).expect("a log");
+    fs::write(&path, text.replacen("daemon_started", "daemon_ended", 1)).expect("changed");
+    let (code, found) = report(&home, &[]);
+    let (level, words, _) = finding(&found, "audit log");
+    assert_eq!((code, level.as_str()), (1, "wrong"), "{found:#}");
+    assert!(words.starts_with("line "), "{words}");
+    home.run(&["audit"]).check(1, "demo runs in session", "the log cannot be trusted from its line ");
+}
