@@ -15,7 +15,7 @@ impl AccountScope {
         Self { account: OWNER.into() }
     }
     /// The account's e-mail.
-    pub(crate) fn account(&self) -> &str {
+    pub(crate) fn email(&self) -> &str {
         &self.account
     }
 }

@@ -174,7 +174,7 @@ impl Registry {
         let session = self.store_and_adopt(stored, queue).await?;
         let (agent, cwd) = (session.agent.clone(), session.cwd.clone());
         let event = AuditEvent::SessionCreated { session: session.id, agent, cwd, client };
-        self.around.audit.note(scope.account(), event);
+        self.around.audit.note(scope.email(), event);
         Ok(session)
     }
 

@@ -177,7 +177,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     let opened = Audit::open(&path, Arc::clone(&sources.clock));
     let (audit, audit_thread) = opened.map_err(|source| ServeError::Audit { path, source })?;
     let version = env!("CARGO_PKG_VERSION").into();
-    audit.note(AccountScope::owner().account(), AuditEvent::DaemonStarted { version });
+    audit.note(AccountScope::owner().email(), AuditEvent::DaemonStarted { version });
     let Loaded { stored, marked, unreadable } = load(&logs)?;
     sweep(&stored, lock.directory()).await;
     let socket = data_dir
@@ -220,7 +220,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(&ReadyInfo)) -> Result<
     drop(registry);
     tasks.close();
     tasks.wait().await;
-    audit.note(AccountScope::owner().account(), AuditEvent::DaemonEnded);
+    audit.note(AccountScope::owner().email(), AuditEvent::DaemonEnded);
     if let Err(error) = tokio::task::spawn_blocking(move || audit_thread.end()).await {
         tracing::error!("The end of the audit log was not waited for: {error}");
     }

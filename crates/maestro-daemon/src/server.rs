@@ -1,6 +1,6 @@
 //! The API over the Unix socket: HTTP and WebSockets, for the daemon's own user.
 //!
-//! *Is*: the accept loop, the judgement of peers, the routes, problem documents, sockets that follow a session.
+//! *Is*: the accept loop, the judgement of peers, callers and what they may, the routes, problem documents, sockets that follow a session.
 //!
 //! *Invariants*: every request passes one gate, unknown routes included; nothing is created by a request that fails;
 //! no route is without a permission; a peer below an agent changes nothing, and sees its own session without nonces; every connection, body, replay and socket is bounded.
@@ -9,6 +9,7 @@
 
 mod app;
 mod body;
+mod caller;
 mod client;
 mod connection;
 mod gate;

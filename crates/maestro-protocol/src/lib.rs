@@ -22,6 +22,7 @@ mod line;
 mod problem;
 mod queue;
 mod request;
+mod scope;
 mod session;
 mod state;
 mod state_patch;
@@ -45,6 +46,7 @@ pub use request::{
     ApprovalAnswer, ConfigValue, CreateSession, Decision, Deltas, PromptBody, RenameSession, ReplayQuery,
     SessionList, SetConfig, SetMode, SetModel, WatchQuery,
 };
+pub use scope::Scope;
 pub use session::{Activity, Cost, EndReason, Session, Status, Usage, View};
 pub use state::{
     Command, ContextWindow, LastEnd, ModeState, ModelState, Origin, PendingApproval, PermissionOption,

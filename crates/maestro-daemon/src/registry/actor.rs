@@ -109,7 +109,7 @@ impl RegistryActor {
             Request::Standings { scope, reply } => tell(reply, self.standings(&scope)),
             Request::Ledgers { scope, reply } => tell(reply, self.ledgers(&scope)),
             Request::Claim { scope, request, reply } => self.on_claim(&scope, request, reply),
-            Request::Release { scope, key } => self.claims.release(scope.account(), &key),
+            Request::Release { scope, key } => self.claims.release(scope.email(), &key),
             Request::Adopt { stored, reply } => tell(reply, self.adopt(*stored)),
             Request::ShutDown { reply } => {
                 self.shut_down().await;
@@ -121,21 +121,21 @@ impl RegistryActor {
     /// A key that a session was made with is in that session's sidecar, so there is no other list of them.
     fn on_claim(&mut self, scope: &AccountScope, request: RequestMark, reply: oneshot::Sender<Claimed>) {
         let now = self.around.sources.clock.now();
-        let mut own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let mut own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.email());
         let earlier = own.find_map(|entry| entry.stored.created.as_ref()?.answer_to(&request, now));
         match earlier {
             Some(Ok(session)) => tell(reply, Claimed::Done(Box::new(session))),
             Some(Err(_other_body)) => tell(reply, Claimed::OtherBody),
-            None => self.claims.claim(scope.account(), request, reply),
+            None => self.claims.claim(scope.email(), request, reply),
         }
     }
 
     fn entry(&self, scope: &AccountScope, id: SessionId) -> Option<&Entry> {
-        self.entries.get(&id).filter(|entry| entry.stored.session.owner == scope.account())
+        self.entries.get(&id).filter(|entry| entry.stored.session.owner == scope.email())
     }
 
     fn standings(&self, scope: &AccountScope) -> Vec<SessionStanding> {
-        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.email());
         let standing = |entry: &Entry| {
             let (session, health) = (entry.session(), entry.health());
             SessionStanding { id: session.id, status: session.status, health }
@@ -144,7 +144,7 @@ impl RegistryActor {
     }
 
     fn ledgers(&self, scope: &AccountScope) -> Vec<SessionLedger> {
-        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.email());
         let ledger = |entry: &Entry| {
             let stored = || entry.stored.ledger.clone();
             SessionLedger {
@@ -157,7 +157,7 @@ impl RegistryActor {
     }
 
     fn list(&self, scope: &AccountScope) -> Vec<Session> {
-        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.account());
+        let own = self.entries.values().filter(|entry| entry.stored.session.owner == scope.email());
         let mut sessions: Vec<Session> = own.map(Entry::session).collect();
         sessions.sort_by_key(|session| std::cmp::Reverse((session.created_at, session.id)));
         sessions

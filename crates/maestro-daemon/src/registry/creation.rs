@@ -30,7 +30,7 @@ pub(super) fn new_session(
     let now = around.sources.clock.now();
     let session = Session {
         id: SessionId::from_uuid(around.sources.entropy.uuid()),
-        owner: scope.account().to_owned(),
+        owner: scope.email().to_owned(),
         view: View::Structured,
         agent,
         title: wish.title.unwrap_or_default(),
@@ -46,7 +46,7 @@ pub(super) fn new_session(
     };
     let queue = prompt.map(|content| {
         let id = QueueItemId::from_uuid(around.sources.entropy.uuid());
-        let by = Author { account: scope.account().to_owned(), client };
+        let by = Author { account: scope.email().to_owned(), client };
         first_queue(QueueItem { id, content, created_at: now, by })
     });
     let created = request.map(|request| Box::new(Made { request, at: now, session: session.clone() }));

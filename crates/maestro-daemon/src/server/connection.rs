@@ -2,14 +2,16 @@
 
 use super::{
     app::{App, Lifetime},
+    caller::Caller,
     gate,
-    peer::{self, Peer, Standing},
+    peer::{self, Peer, Places},
 };
 use crate::{audit::Audit, clock::Entropy, tally::Tally};
 use axum::{Router, body::Body};
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use maestro_protocol::Scope;
 use std::{
     pin::{Pin, pin},
     sync::Arc,
@@ -64,7 +66,7 @@ impl Connections {
 
     /// Serves a connection to its end. `place` is its place among all connections.
     pub(super) async fn serve(self, stream: UnixStream, place: OwnedSemaphorePermit) {
-        let Some((stream, peer)) = self.admit(stream, place).await else { return };
+        let Some((stream, peer, places)) = self.admit(stream, place).await else { return };
         let lifetime = self.lifetime.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let request_id = self.entropy.uuid();
@@ -72,6 +74,7 @@ impl Connections {
                 self.router.clone(),
                 self.audit.clone(),
                 peer.clone(),
+                places.clone(),
                 request_id,
                 request.map(Body::new),
             )
@@ -100,12 +103,16 @@ impl Connections {
     }
 
     /// Judges the peer and gives it its places. `None` when there are no more for its kind.
-    async fn admit(&self, stream: UnixStream, place: OwnedSemaphorePermit) -> Option<(UnixStream, Peer)> {
+    async fn admit(
+        &self,
+        stream: UnixStream,
+        place: OwnedSemaphorePermit,
+    ) -> Option<(UnixStream, Peer, Places)> {
         let inspected = tokio::task::spawn_blocking(move || (peer::inspect(&stream), stream)).await;
-        let (standing, stream) =
+        let (peer, stream) =
             inspected.inspect_err(|error| tracing::error!(%error, "a peer was not judged")).ok()?;
         let mut places = vec![place];
-        if matches!(standing, Standing::Agent { .. }) {
+        if peer.caller().map(Caller::scope) == Some(Scope::Agent) {
             let Ok(place) = Arc::clone(&self.agents).try_acquire_owned() else {
                 if let Some(n) = self.refused.add() {
                     tracing::warn!(
@@ -116,6 +123,6 @@ impl Connections {
             };
             places.push(place);
         }
-        Some((stream, Peer { standing, _places: Arc::new(places) }))
+        Some((stream, peer, Places::new(places)))
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{
     body::discard,
-    peer::{Peer, Standing, stranger},
+    caller::Caller,
+    peer::{Peer, Places, stranger},
     problem::{ApiError, showable},
 };
 use crate::{account::AccountScope, audit::Audit, report};
@@ -13,7 +14,7 @@ use axum::{
 };
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
-use maestro_protocol::{AuditEvent, ProblemCode};
+use maestro_protocol::{AuditEvent, ProblemCode, SessionId};
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe};
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
@@ -27,20 +28,22 @@ pub(super) async fn answer(
     router: Router,
     audit: Audit,
     peer: Peer,
+    places: Places,
     request_id: Uuid,
     request: Request<Body>,
 ) -> Result<Response, Infallible> {
-    let asked = Asked::of(&request, peer.standing);
+    let asked = Asked::of(&request, &peer);
     let span = tracing::info_span!(
         "request",
         %request_id,
         method = %request.method(),
         path = loggable(request.uri().path()),
-        standing = ?peer.standing,
+        scope = ?peer.caller().map(Caller::scope),
+        via = peer.caller().map(|caller| tracing::field::display(caller.via())),
     );
     let answer = async {
-        let response = match admit(peer.standing, &request) {
-            Ok(()) => route(router, peer, request).await,
+        let response = match admit(peer, &request) {
+            Ok(caller) => route(router, caller, places, request).await,
             Err(refusal) => {
                 discard(request.into_body()).await;
                 refusal.into_response()
@@ -56,38 +59,38 @@ pub(super) async fn answer(
 struct Asked {
     method: Method,
     path: String,
-    standing: Standing,
+    /// The account that it is about: the owner's, if the caller has none.
+    account: AccountScope,
+    session: Option<SessionId>,
 }
 
 impl Asked {
-    fn of(request: &Request<Body>, standing: Standing) -> Self {
-        Self { method: request.method().clone(), path: loggable(request.uri().path()).into(), standing }
+    fn of(request: &Request<Body>, peer: &Peer) -> Self {
+        let (method, path) = (request.method().clone(), showable(loggable(request.uri().path())));
+        let account = peer.caller().map_or_else(AccountScope::owner, |caller| caller.account.clone());
+        Self { method, path, account, session: peer.caller().and_then(Caller::own_session) }
     }
 
     /// Notes a refusal because of who asked.
     fn note(self, audit: &Audit, response: &Response) {
         let refusal = response.extensions().get::<ApiError>().filter(|error| error.is_of_caller());
         let Some(code) = refusal.map(ApiError::code) else { return };
-        let session = if let Standing::Agent { session } = self.standing { session } else { None };
-        let path = showable(&self.path);
-        let event = AuditEvent::Refused { code, method: self.method.to_string(), path, session };
-        audit.note(AccountScope::owner().account(), event);
+        let Self { method, path, account, session } = self;
+        audit.note(account.email(), AuditEvent::Refused { code, method: method.to_string(), path, session });
     }
 }
 
 /// Whether the peer may make any request, and whether the body is of a kind that is read at all. What it may do is for
 /// the [permission](super::permission::Permission) of the route.
-fn admit(standing: Standing, request: &Request<Body>) -> Result<(), ApiError> {
+fn admit(peer: Peer, request: &Request<Body>) -> Result<Caller, ApiError> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if standing == Standing::Stranger {
-        return Err(stranger().of_caller());
-    }
+    let Peer::Known(caller) = peer else { return Err(stranger().of_caller()) };
     let has_body = !request.body().is_end_stream();
     if has_body && !reads && !is_plain_json(request.headers()) {
         let detail = "the body must be JSON: send it as `Content-Type: application/json`, not compressed";
         return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
     }
-    Ok(())
+    Ok(caller)
 }
 
 fn is_plain_json(headers: &HeaderMap) -> bool {
@@ -97,8 +100,9 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
     kind.trim().eq_ignore_ascii_case("application/json") && !headers.contains_key(header::CONTENT_ENCODING)
 }
 
-async fn route(router: Router, peer: Peer, mut request: Request<Body>) -> Response {
-    request.extensions_mut().insert(peer);
+async fn route(router: Router, caller: Caller, places: Places, mut request: Request<Body>) -> Response {
+    request.extensions_mut().insert(caller);
+    request.extensions_mut().insert(places);
     match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},

@@ -1,17 +1,13 @@
 //! Who may use a route (CONTRACT §11.2). A route is mounted only together with its permission, which is asked before any
 //! handler is, and the daemon does not start with a route that has none.
 
-use super::{
-    app::session_in,
-    peer::{Peer, Standing, stranger},
-    problem::ApiError,
-};
+use super::{app::session_in, caller::Caller, peer::stranger, problem::ApiError};
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::Response,
 };
-use maestro_protocol::{ProblemCode, SessionId};
+use maestro_protocol::{ProblemCode, Scope, SessionId};
 use serde_json::Value;
 use utoipa::openapi::{OpenApi, extensions::Extensions, path::Operation};
 
@@ -44,21 +40,17 @@ impl Permission {
     }
 
     /// Whether a caller may make a request about `session`, where the path names one that could exist.
-    fn judge(self, standing: Standing, session: Option<SessionId>) -> Result<(), ApiError> {
-        match (standing, self) {
-            (Standing::Stranger, _) => Err(stranger()),
-            (Standing::Owner, _) | (Standing::Agent { .. }, Self::Anyone) => Ok(()),
-            (Standing::Agent { .. }, Self::Person) => {
+    fn judge(self, caller: &Caller, session: Option<SessionId>) -> Result<(), ApiError> {
+        match (caller.scope(), self) {
+            (Scope::Person, _) | (Scope::Agent, Self::Anyone) => Ok(()),
+            (Scope::Agent, Self::Person) => {
                 let detail = "this process runs below an agent, which may look at its own session and not act: ask the person to do it";
                 Err(ApiError::new(ProblemCode::AgentPeer, detail))
             }
-            (Standing::Agent { session: own }, Self::Session) => {
-                if session.is_some() && session == own {
-                    Ok(())
-                } else {
-                    Err(ApiError::not_found())
-                }
-            }
+            (Scope::Agent, Self::Session) => match session {
+                Some(id) if caller.may_see(id) => Ok(()),
+                _ => Err(ApiError::not_found()),
+            },
         }
     }
 
@@ -75,8 +67,8 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let standing = request.extensions().get::<Peer>().map_or(Standing::Stranger, |peer| peer.standing);
-    permission.judge(standing, session_in(request.uri().path())).map_err(ApiError::of_caller)?;
+    let caller = request.extensions().get::<Caller>().ok_or_else(stranger)?;
+    permission.judge(caller, session_in(request.uri().path())).map_err(ApiError::of_caller)?;
     Ok(next.run(request).await)
 }
 
@@ -112,7 +104,13 @@ pub(super) fn all_guarded(document: &OpenApi) -> Result<(), Unguarded> {
 #[cfg(test)]
 mod tests {
     use super::{Permission, all_guarded};
-    use crate::server::{peer::Standing, problem::ApiError};
+    use crate::{
+        account::AccountScope,
+        server::{
+            caller::{Caller, Via},
+            problem::ApiError,
+        },
+    };
     use maestro_protocol::{ProblemCode, SessionId};
     use serde_json::json;
     use uuid::Uuid;
@@ -120,19 +118,16 @@ mod tests {
     #[test]
     fn a_caller_is_served_or_told_why_not() {
         let [own, other] = [1, 2].map(|n| SessionId::from_uuid(Uuid::from_u128(n)));
-        let agent = Standing::Agent { session: Some(own) };
-        let nobody = Standing::Agent { session: None };
-        let check = |permission: Permission, standing, session, expect: Option<ProblemCode>| {
-            let refused = permission.judge(standing, session).err();
-            assert_eq!(
-                refused.as_ref().map(ApiError::code),
-                expect,
-                "{permission:?} {standing:?} {session:?}"
-            );
+        let via = Via::UnixSocket { uid: 1 };
+        let person = &Caller::person(AccountScope::owner(), via);
+        let agent = &Caller::agent(AccountScope::owner(), Some(own), via);
+        let nobody = &Caller::agent(AccountScope::owner(), None, via);
+        let check = |permission: Permission, caller: &Caller, session, expect: Option<ProblemCode>| {
+            let refused = permission.judge(caller, session).err();
+            assert_eq!(refused.as_ref().map(ApiError::code), expect, "{permission:?} {caller:?} {session:?}");
         };
         for permission in [Permission::Person, Permission::Session, Permission::Anyone] {
-            check(permission, Standing::Owner, Some(other), None);
-            check(permission, Standing::Stranger, Some(own), Some(ProblemCode::UnknownPeer));
+            check(permission, person, Some(other), None);
         }
         check(Permission::Person, agent, Some(own), Some(ProblemCode::AgentPeer));
         check(Permission::Session, agent, Some(own), None);

@@ -12,11 +12,13 @@ mod routes;
 
 use super::{
     app::App,
+    caller::{Caller, Via},
     gate,
-    peer::{Peer, Standing},
+    peer::{Peer, Places},
     routes::router,
 };
 use crate::{
+    account::AccountScope,
     agents::Agents,
     audit::{Audit, AuditThread},
     clock::Sources,
@@ -29,7 +31,7 @@ use http_body_util::BodyExt as _;
 use maestro_acp::AgentTable;
 use maestro_log::{Committer, DataDir, LogDir};
 use maestro_process::{GuardProgram, ProcessDefaults, Spawner};
-use maestro_protocol::{Problem, Session};
+use maestro_protocol::{Problem, Session, SessionId};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -37,6 +39,18 @@ use uuid::Uuid;
 
 /// A place without programs.
 const NOWHERE: &str = "/var/empty/maestro-has-nothing-here";
+
+/// How all callers of these tests came in.
+const VIA: Via = Via::UnixSocket { uid: 1 };
+
+fn owner() -> Peer {
+    Peer::Known(Caller::person(AccountScope::owner(), VIA))
+}
+
+/// A program below the agent of `session`.
+fn agent(session: Option<SessionId>) -> Peer {
+    Peer::Known(Caller::agent(AccountScope::owner(), session, VIA))
+}
 
 /// An answer, read to its end.
 #[derive(Debug)]
@@ -108,16 +122,16 @@ impl Api {
         Self { registry, router, audit, audit_thread, dir }
     }
 
-    async fn send_as(&self, standing: Standing, request: Request<Body>) -> Answer {
-        let peer = Peer { standing, _places: Arc::default() };
-        let answer = gate::answer(self.router.clone(), self.audit.clone(), peer, Uuid::nil(), request).await;
+    async fn send_as(&self, peer: Peer, request: Request<Body>) -> Answer {
+        let (router, audit) = (self.router.clone(), self.audit.clone());
+        let answer = gate::answer(router, audit, peer, Places::default(), Uuid::nil(), request).await;
         let (parts, body) = answer.expect("every request is answered").into_parts();
         let body = body.collect().await.expect("a body").to_bytes().to_vec();
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
     async fn send(&self, method: Method, path: &str, body: impl Into<Body>) -> Answer {
-        self.send_as(Standing::Owner, request(method, path, body)).await
+        self.send_as(owner(), request(method, path, body)).await
     }
 
     /// A dead session.

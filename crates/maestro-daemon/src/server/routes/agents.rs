@@ -1,6 +1,6 @@
 use crate::{
     registry::Registry,
-    server::{peer::Caller, problem::ApiError},
+    server::{caller::Caller, problem::ApiError},
 };
 use axum::{Json, extract::State};
 use maestro_protocol::AgentList;

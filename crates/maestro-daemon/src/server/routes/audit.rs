@@ -1,6 +1,6 @@
 use crate::{
     audit::Audit,
-    server::{peer::Caller, problem::ApiError, validate},
+    server::{caller::Caller, problem::ApiError, validate},
 };
 use axum::{
     Json,
@@ -23,6 +23,6 @@ pub(in crate::server::routes) async fn read(
     RawQuery(query): RawQuery,
 ) -> Result<Json<AuditPage>, ApiError> {
     let query = validate::audit(query.as_deref().unwrap_or_default())?;
-    let page = tokio::task::spawn_blocking(move || audit.page(caller.scope.account(), query)).await;
+    let page = tokio::task::spawn_blocking(move || audit.page(caller.account.email(), query)).await;
     Ok(Json(page.map_err(ApiError::internal)?.map_err(ApiError::internal)?))
 }

@@ -1,6 +1,6 @@
 use crate::{
     registry::Registry,
-    server::{peer::Caller, problem::ApiError},
+    server::{caller::Caller, problem::ApiError},
 };
 use axum::{Json, extract::State};
 use maestro_protocol::Health;
@@ -19,5 +19,5 @@ pub(in crate::server::routes) async fn get(
     State(registry): State<Registry>,
     caller: Caller,
 ) -> Result<Json<Health>, ApiError> {
-    Ok(Json(registry.health(&caller.scope).await?))
+    Ok(Json(registry.health(&caller.account).await?))
 }

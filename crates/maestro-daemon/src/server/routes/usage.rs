@@ -1,6 +1,6 @@
 use crate::{
     registry::Registry,
-    server::{peer::Caller, problem::ApiError, validate},
+    server::{caller::Caller, problem::ApiError, validate},
 };
 use axum::{
     Json,
@@ -25,5 +25,5 @@ pub(in crate::server::routes) async fn get(
     RawQuery(query): RawQuery,
 ) -> Result<Json<UsageReport>, ApiError> {
     let query = validate::usage(query.as_deref().unwrap_or_default())?;
-    Ok(Json(registry.usage(&caller.scope, query).await?))
+    Ok(Json(registry.usage(&caller.account, query).await?))
 }

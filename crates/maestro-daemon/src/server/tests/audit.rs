@@ -1,5 +1,5 @@
-use super::{Api, request};
-use crate::server::peer::Standing;
+use super::{Api, agent, request};
+use crate::server::peer::Peer;
 use http::{Method, StatusCode};
 use maestro_protocol::{AuditEntry, AuditEvent, AuditPage, AuditQuery, ProblemCode, SessionId};
 use std::fs;
@@ -27,12 +27,12 @@ async fn written(api: Api) -> (Vec<AuditEntry>, String) {
 async fn what_is_done_and_what_is_refused_is_noted_without_secrets() {
     let api = Api::start();
     let session = api.session().await;
-    let agent = Standing::Agent { session: Some(SessionId::from_uuid(Uuid::from_u128(7))) };
+    let agent = || agent(Some(SessionId::from_uuid(Uuid::from_u128(7))));
     let nonce = "0e4c1f6e-3f0a-4f6e-9d55-0d3f4bb1a001";
     let path = format!("/api/sessions/{}/structured/approvals/{nonce}?token=canary", session.id);
-    api.send_as(agent, request(Method::POST, &path, r#"{"decision": "AllowOnce"}"#)).await;
-    api.send_as(Standing::Stranger, request(Method::GET, "/api/sessions", "")).await;
-    api.send_as(agent, request(Method::GET, &format!("/api/sessions/{}", session.id), "")).await;
+    api.send_as(agent(), request(Method::POST, &path, r#"{"decision": "AllowOnce"}"#)).await;
+    api.send_as(Peer::Stranger, request(Method::GET, "/api/sessions", "")).await;
+    api.send_as(agent(), request(Method::GET, &format!("/api/sessions/{}", session.id), "")).await;
     // Refused for what they are, and not for who asked.
     api.send(Method::GET, &format!("/api/sessions/{nonce}"), "").await;
     api.send(Method::POST, "/api/sessions", r#"{"view": "canary"}"#).await;

@@ -1,7 +1,6 @@
 //! What is refused, and in which words. A refused request creates and changes nothing.
 
 use super::{Answer, Api, request};
-use crate::server::peer::Standing;
 use axum::body::Body;
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
@@ -255,7 +254,7 @@ async fn bodies_of_other_kinds() {
         for (name, value) in [(header::CONTENT_TYPE, kind), (header::CONTENT_ENCODING, encoding)] {
             value.map(|value| asked.headers_mut().insert(name, HeaderValue::from_static(value)));
         }
-        let answer = api.send_as(Standing::Owner, asked).await;
+        let answer = api.send_as(super::owner(), asked).await;
         assert_eq!(answer.refusal(), expect, "{kind:?} {encoding:?}");
     };
     check(None, None, "{}", "415 unsupported_media_type").await;

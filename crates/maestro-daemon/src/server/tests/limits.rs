@@ -1,8 +1,8 @@
-use super::{Api, request};
+use super::{Api, owner, request};
 use crate::server::{
     body::{BODY_MAX_BYTES, PROMPT_MAX_BYTES},
     gate,
-    peer::{Peer, Standing},
+    peer::Places,
 };
 use axum::{Router, routing::get};
 use http::{Method, StatusCode};
@@ -32,10 +32,10 @@ async fn bodies_are_bounded_to_the_byte() {
 async fn a_panic_is_one_internal_problem() {
     let audit = Api::start().audit;
     let router = Router::new().route("/", get(async || -> &'static str { panic!("the secret reason") }));
-    let peer = Peer { standing: Standing::Owner, _places: std::sync::Arc::default() };
-    let answer = gate::answer(router, audit, peer, Uuid::nil(), request(Method::GET, "/", ""))
-        .await
-        .expect("an answer");
+    let answer =
+        gate::answer(router, audit, owner(), Places::default(), Uuid::nil(), request(Method::GET, "/", ""))
+            .await
+            .expect("an answer");
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let body = answer.into_body().collect().await.expect("a body").to_bytes();
     let problem: Problem = serde_json::from_slice(&body).expect("a problem");

@@ -1,7 +1,7 @@
 //! Every route as every kind of caller, generated from the API's own document.
 
-use super::{Answer, Api, request};
-use crate::{openapi::openapi_json, server::peer::Standing};
+use super::{Answer, Api, agent, owner, request};
+use crate::{openapi::openapi_json, server::peer::Peer};
 use http::{Method, StatusCode};
 use maestro_protocol::SessionId;
 use serde_json::Value;
@@ -33,16 +33,12 @@ impl Route {
     }
 
     /// The answer to `caller`, asking for this session and for an unknown one of everything else.
-    async fn answer(&self, api: &Api, caller: Standing, id: &str) -> Answer {
+    async fn answer(&self, api: &Api, caller: Peer, id: &str) -> Answer {
         let path = self.path.replace("{id}", id);
         let path = path.split('/').map(|piece| if piece.starts_with('{') { UNKNOWN } else { piece });
         let path = path.collect::<Vec<_>>().join("/");
         api.send_as(caller, request(self.method.clone(), &path, "{}")).await
     }
-}
-
-fn agent(session: Option<SessionId>) -> Standing {
-    Standing::Agent { session }
 }
 
 #[tokio::test]
@@ -55,20 +51,20 @@ async fn every_route_serves_whom_its_permission_names() {
     assert!(routes.len() > 20, "{} routes", routes.len());
     for route in &routes {
         let told = format!("{} {} ({})", route.method, route.path, route.permission);
-        let stranger = route.answer(&api, Standing::Stranger, &id).await;
+        let stranger = route.answer(&api, Peer::Stranger, &id).await;
         assert_eq!(stranger.refusal(), "403 unknown_peer", "{told}");
-        for caller in [own, foreign[0], foreign[1]] {
-            let answer = route.answer(&api, caller, &id).await;
+        for caller in [&own, &foreign[0], &foreign[1]] {
+            let answer = route.answer(&api, caller.clone(), &id).await;
             match route.permission.as_str() {
                 "person" => assert_eq!(answer.refusal(), "403 agent_peer", "{told}"),
                 // Another's session is one that does not exist, to the byte.
-                "session" if caller != own => {
-                    let unknown = route.answer(&api, Standing::Owner, UNKNOWN).await;
+                "session" if caller != &own => {
+                    let unknown = route.answer(&api, owner(), UNKNOWN).await;
                     assert_eq!((answer.status, answer.body), (unknown.status, unknown.body), "{told}");
                     assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{told}");
                 }
                 "session" => {
-                    let owner = route.answer(&api, Standing::Owner, &id).await;
+                    let owner = route.answer(&api, owner(), &id).await;
                     assert_eq!((answer.status, answer.body), (owner.status, owner.body), "{told}");
                 }
                 "anyone" => assert_eq!(answer.status, StatusCode::OK, "{told}"),
@@ -79,7 +75,7 @@ async fn every_route_serves_whom_its_permission_names() {
     assert_eq!(api.count().await, 1, "no refused request has done anything");
     // Last, since it may do what it likes.
     for route in &routes {
-        let status = route.answer(&api, Standing::Owner, &id).await.status;
+        let status = route.answer(&api, owner(), &id).await.status;
         assert_ne!(status, StatusCode::FORBIDDEN, "{} {}", route.method, route.path);
     }
 }
@@ -88,7 +84,7 @@ async fn every_route_serves_whom_its_permission_names() {
 async fn an_agents_list_is_its_own_session() {
     let api = Api::start();
     let (one, _other) = (api.session().await, api.session().await);
-    let check = async |caller: Standing, expect: &[SessionId]| {
+    let check = async |caller: Peer, expect: &[SessionId]| {
         let list = api.send_as(caller, request(Method::GET, "/api/sessions", "")).await.json();
         let ids = list["sessions"].as_array().expect("a list").iter().map(|session| session["id"].clone());
         let expect: Vec<Value> = expect.iter().map(|id| serde_json::json!(id)).collect();
@@ -104,7 +100,7 @@ async fn a_stranger_learns_nothing() {
     let api = Api::start();
     for path in ["/api/sessions", "/api/openapi.json", "/api/nothing", "/"] {
         for method in [Method::GET, Method::POST, Method::OPTIONS] {
-            let answer = api.send_as(Standing::Stranger, request(method, path, "{}")).await;
+            let answer = api.send_as(Peer::Stranger, request(method, path, "{}")).await;
             assert_eq!(answer.refusal(), "403 unknown_peer", "{path}");
         }
     }

@@ -15,7 +15,7 @@ async fn with_key(api: &Api, method: Method, path: &str, key: &str, body: &str) 
     let mut request = request(method, path, body.to_owned());
     let key = HeaderValue::from_str(key).expect("a header value");
     request.headers_mut().insert("idempotency-key", key);
-    api.send_as(super::Standing::Owner, request).await
+    api.send_as(super::owner(), request).await
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-use super::{Answer, Api, request};
-use crate::{openapi::openapi_json, server::peer::Standing};
+use super::{Answer, Api, agent, owner, request};
+use crate::{openapi::openapi_json, server::peer::Peer};
 use http::{Method, StatusCode, header};
 use maestro_protocol::{EndReason, Session, Status};
 use serde_json::json;
@@ -134,21 +134,21 @@ async fn unknown_paths_and_methods_are_problems_too() {
 #[tokio::test]
 async fn every_answer_has_the_same_headers_and_none_for_other_origins() {
     let api = Api::start();
-    let check = async |method: Method, path: &str, standing: Standing| {
+    let check = async |method: Method, path: &str, peer: Peer| {
         let mut asked = request(method, path, "");
         asked.headers_mut().insert(header::ORIGIN, "http://localhost:1".parse().expect("a value"));
-        let answer = api.send_as(standing, asked).await;
+        let answer = api.send_as(peer, asked).await;
         assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store");
         assert_eq!(answer.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
         assert_eq!(answer.headers["x-request-id"], uuid::Uuid::nil().to_string());
         let cors = answer.headers.keys().find(|name| name.as_str().starts_with("access-control"));
         assert_eq!(cors, None, "{path}");
     };
-    check(Method::GET, "/api/agents", Standing::Owner).await;
-    check(Method::GET, "/api/nothing", Standing::Owner).await;
-    check(Method::OPTIONS, "/api/sessions", Standing::Owner).await;
-    check(Method::POST, "/api/sessions", Standing::Agent { session: None }).await;
-    check(Method::GET, "/api/sessions", Standing::Stranger).await;
+    check(Method::GET, "/api/agents", owner()).await;
+    check(Method::GET, "/api/nothing", owner()).await;
+    check(Method::OPTIONS, "/api/sessions", owner()).await;
+    check(Method::POST, "/api/sessions", agent(None)).await;
+    check(Method::GET, "/api/sessions", Peer::Stranger).await;
 }
 
 #[tokio::test]

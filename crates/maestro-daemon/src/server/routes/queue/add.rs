@@ -2,8 +2,8 @@ use crate::{
     registry::Registry,
     server::{
         app::{PathId, ask},
+        caller::Caller,
         client::ClientName,
-        peer::Caller,
         problem::ApiError,
         retry::Retriable,
         validate,
@@ -38,8 +38,8 @@ pub(in crate::server::routes) async fn add(
     Retriable(request, body): Retriable<PromptBody>,
 ) -> Result<(StatusCode, Json<QueueItem>), ApiError> {
     let content = validate::prompt(body)?;
-    let by = Author { account: caller.scope.account().into(), client };
-    let added = ask(&registry, &caller.scope, id, async |session| {
+    let by = Author { account: caller.account.email().into(), client };
+    let added = ask(&registry, &caller.account, id, async |session| {
         let (content, by, request) = (content.clone(), by.clone(), request.clone());
         session.queue(|reply| QueueCommand::Add { content, by, request, reply }).await
     });

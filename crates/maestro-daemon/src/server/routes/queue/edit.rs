@@ -3,7 +3,7 @@ use crate::{
     server::{
         app::{PathId, PathTail, ask},
         body::JsonBody,
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
         validate,
     },
@@ -34,7 +34,7 @@ pub(in crate::server::routes) async fn edit(
 ) -> Result<Json<QueueItem>, ApiError> {
     let item = super::item(&tail)?;
     let (content, position) = validate::edit(body)?;
-    let edited = ask(&registry, &caller.scope, id, async |session| {
+    let edited = ask(&registry, &caller.account, id, async |session| {
         let content = content.clone();
         session.queue(|reply| QueueCommand::Edit { item, content, position, reply }).await
     });

@@ -2,7 +2,7 @@ use crate::{
     registry::Registry,
     server::{
         app::{PathId, ask},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
     },
     session::QueueCommand,
@@ -24,7 +24,7 @@ pub(in crate::server::routes) async fn read(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<Queue>, ApiError> {
-    let read = ask(&registry, &caller.scope, id, async |session| {
+    let read = ask(&registry, &caller.account, id, async |session| {
         session.queue(|reply| QueueCommand::Read { reply }).await
     });
     Ok(Json(read.await?))

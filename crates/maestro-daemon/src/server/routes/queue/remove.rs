@@ -2,7 +2,7 @@ use crate::{
     registry::Registry,
     server::{
         app::{PathId, PathTail, ask},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
     },
     session::QueueCommand,
@@ -30,7 +30,7 @@ pub(in crate::server::routes) async fn remove(
     tail: PathTail,
 ) -> Result<StatusCode, ApiError> {
     let item = super::item(&tail)?;
-    let removed = ask(&registry, &caller.scope, id, async |session| {
+    let removed = ask(&registry, &caller.account, id, async |session| {
         session.queue(|reply| QueueCommand::Remove { item, reply }).await
     });
     removed.await?;

@@ -3,7 +3,7 @@ use crate::{
     server::{
         app::{PathId, ask},
         body::{JsonBody, Nothing},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
     },
     session::QueueCommand,
@@ -29,7 +29,7 @@ pub(in crate::server::routes) async fn resume(
     PathId(id): PathId,
     JsonBody(Nothing {}): JsonBody<Nothing>,
 ) -> Result<StatusCode, ApiError> {
-    let resumed = ask(&registry, &caller.scope, id, async |session| {
+    let resumed = ask(&registry, &caller.account, id, async |session| {
         session.queue(|reply| QueueCommand::Resume { reply }).await
     });
     resumed.await?;

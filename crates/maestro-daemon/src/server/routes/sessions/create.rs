@@ -1,6 +1,6 @@
 use crate::{
     registry::{NewSession, Registry},
-    server::{client::ClientName, peer::Caller, problem::ApiError, retry::Retriable, validate},
+    server::{caller::Caller, client::ClientName, problem::ApiError, retry::Retriable, validate},
 };
 use axum::{Json, extract::State, response::IntoResponse};
 use http::{StatusCode, header};
@@ -34,7 +34,7 @@ pub(in crate::server::routes) async fn create(
 ) -> Result<impl IntoResponse, ApiError> {
     validate::create(&wish)?;
     let prompt = validate::first_prompt(wish.prompt.take())?;
-    let session = registry.create(&caller.scope, NewSession { wish, prompt, client, request }).await?;
+    let session = registry.create(&caller.account, NewSession { wish, prompt, client, request }).await?;
     let location = [(header::LOCATION, format!("/api/sessions/{}", session.id))];
     Ok((StatusCode::CREATED, location, Json(session)))
 }

@@ -1,6 +1,6 @@
 use crate::{
     registry::Registry,
-    server::{app::PathId, peer::Caller, problem::ApiError},
+    server::{app::PathId, caller::Caller, problem::ApiError},
 };
 use axum::{Json, extract::State};
 use maestro_protocol::{Session, SessionId};
@@ -19,6 +19,6 @@ pub(in crate::server::routes) async fn get(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<Session>, ApiError> {
-    let session = registry.get(&caller.scope, id).await?;
+    let session = registry.get(&caller.account, id).await?;
     session.map(Json).ok_or_else(ApiError::not_found)
 }

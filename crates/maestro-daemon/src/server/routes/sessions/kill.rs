@@ -2,7 +2,7 @@ use crate::{
     registry::Registry,
     server::{
         app::{PathId, ask},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
     },
 };
@@ -24,6 +24,6 @@ pub(in crate::server::routes) async fn kill(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    ask(&registry, &caller.scope, id, async |session| session.kill().await).await?;
+    ask(&registry, &caller.account, id, async |session| session.kill().await).await?;
     Ok(StatusCode::NO_CONTENT)
 }

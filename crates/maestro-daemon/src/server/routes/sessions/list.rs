@@ -1,6 +1,6 @@
 use crate::{
     registry::Registry,
-    server::{peer::Caller, problem::ApiError},
+    server::{caller::Caller, problem::ApiError},
 };
 use axum::{Json, extract::State};
 use maestro_protocol::SessionList;
@@ -17,7 +17,7 @@ pub(in crate::server::routes) async fn list(
     State(registry): State<Registry>,
     caller: Caller,
 ) -> Result<Json<SessionList>, ApiError> {
-    let mut sessions = registry.list(&caller.scope).await?;
+    let mut sessions = registry.list(&caller.account).await?;
     sessions.retain(|session| caller.may_see(session.id));
     Ok(Json(SessionList { sessions }))
 }

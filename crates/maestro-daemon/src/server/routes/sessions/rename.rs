@@ -3,7 +3,7 @@ use crate::{
     server::{
         app::{PathId, ask},
         body::JsonBody,
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
         validate,
     },
@@ -30,6 +30,6 @@ pub(in crate::server::routes) async fn rename(
     JsonBody(RenameSession { title }): JsonBody<RenameSession>,
 ) -> Result<Json<Session>, ApiError> {
     validate::title(&title)?;
-    let renamed = ask(&registry, &caller.scope, id, async |session| session.rename(title.clone()).await);
+    let renamed = ask(&registry, &caller.account, id, async |session| session.rename(title.clone()).await);
     Ok(Json(renamed.await?))
 }

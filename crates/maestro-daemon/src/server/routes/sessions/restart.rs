@@ -3,7 +3,7 @@ use crate::{
     server::{
         app::{PathId, ask},
         body::Nothing,
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
         retry::Retriable,
     },
@@ -30,6 +30,7 @@ pub(in crate::server::routes) async fn restart(
     PathId(id): PathId,
     Retriable(request, Nothing {}): Retriable<Nothing>,
 ) -> Result<(StatusCode, Json<Session>), ApiError> {
-    let restarted = ask(&registry, &caller.scope, id, async |session| session.restart(request.clone()).await);
+    let restarted =
+        ask(&registry, &caller.account, id, async |session| session.restart(request.clone()).await);
     Ok((StatusCode::ACCEPTED, Json(restarted.await?)))
 }

@@ -3,7 +3,7 @@ use crate::{
     server::{
         app::{PathId, ask},
         body::{JsonBody, Nothing},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
     },
 };
@@ -26,6 +26,6 @@ pub(in crate::server::routes) async fn cancel(
     PathId(id): PathId,
     JsonBody(Nothing {}): JsonBody<Nothing>,
 ) -> Result<StatusCode, ApiError> {
-    ask(&registry, &caller.scope, id, async |session| session.cancel().await).await?;
+    ask(&registry, &caller.account, id, async |session| session.cancel().await).await?;
     Ok(StatusCode::ACCEPTED)
 }

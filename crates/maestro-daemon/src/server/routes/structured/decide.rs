@@ -3,8 +3,8 @@ use crate::{
     server::{
         app::{PathId, PathTail, ask, live},
         body::JsonBody,
+        caller::Caller,
         client::ClientName,
-        peer::Caller,
         problem::ApiError,
     },
     session::Decider,
@@ -38,8 +38,8 @@ pub(in crate::server::routes) async fn decide(
     JsonBody(ApprovalAnswer { decision }): JsonBody<ApprovalAnswer>,
 ) -> Result<StatusCode, ApiError> {
     let nonce = nonce.parse::<Nonce>().ok();
-    let decider = Decider { account: caller.scope.account().into(), client };
-    let decided = ask(&registry, &caller.scope, id, async |session| match nonce {
+    let decider = Decider { account: caller.account.email().into(), client };
+    let decided = ask(&registry, &caller.account, id, async |session| match nonce {
         Some(nonce) => session.decide(nonce, decision.clone(), decider.clone()).await,
         None => live(&session),
     });

@@ -2,8 +2,8 @@ use crate::{
     registry::Registry,
     server::{
         app::{Folds, PathId, ask, live},
+        caller::Caller,
         hunks,
-        peer::Caller,
         problem::ApiError,
     },
 };
@@ -40,7 +40,7 @@ pub(in crate::server::routes) async fn row_hunks(
     // What cannot be decoded names no row.
     let Ok(Path((_, row_id))) = pieces else { return Err(ApiError::not_found()) };
     let row_id = RowId::from(row_id);
-    let found = ask(&registry, &caller.scope, id, async |session| {
+    let found = ask(&registry, &caller.account, id, async |session| {
         live(&session)?;
         session.row(row_id.clone()).await
     });

@@ -2,7 +2,7 @@ use crate::{
     registry::Registry,
     server::{
         app::{PathId, ask},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
         retry::Retriable,
         validate,
@@ -36,7 +36,7 @@ pub(in crate::server::routes) async fn prompt(
     Retriable(request, body): Retriable<PromptBody>,
 ) -> Result<StatusCode, ApiError> {
     let content = validate::prompt(body)?;
-    let prompted = ask(&registry, &caller.scope, id, async |session| {
+    let prompted = ask(&registry, &caller.account, id, async |session| {
         session.prompt(content.clone(), request.clone()).await
     });
     prompted.await?;

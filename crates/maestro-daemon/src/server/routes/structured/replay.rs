@@ -3,7 +3,7 @@ use crate::{
     registry::Registry,
     server::{
         app::{Folds, PathId, ask, live},
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
         validate,
     },
@@ -38,7 +38,7 @@ pub(in crate::server::routes) async fn replay(
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, ApiError> {
     let window = window(validate::replay(query.as_deref().unwrap_or_default())?);
-    let log = ask(&registry, &caller.scope, id, async |session| {
+    let log = ask(&registry, &caller.account, id, async |session| {
         live(&session)?;
         session.log().await
     });

@@ -3,7 +3,7 @@ use crate::{
     server::{
         app::{PathId, ask},
         body::JsonBody,
-        peer::Caller,
+        caller::Caller,
         problem::ApiError,
         validate,
     },
@@ -88,6 +88,6 @@ async fn set(
     id: SessionId,
     setting: Setting,
 ) -> Result<StatusCode, ApiError> {
-    ask(registry, &caller.scope, id, async |session| session.set(setting.clone()).await).await?;
+    ask(registry, &caller.account, id, async |session| session.set(setting.clone()).await).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,8 @@ use crate::{
     registry::Registry,
     server::{
         app::{Lifetime, PathId, ask},
-        peer::{Caller, Standing},
+        caller::Caller,
+        peer::Places,
         problem::ApiError,
         socket::{self, Sight},
         validate,
@@ -16,7 +17,7 @@ use axum::{
 };
 use hyper_util::rt::TokioIo;
 use maestro_projection::DeltaForm;
-use maestro_protocol::{Deltas, ProblemCode, SessionId, WatchQuery};
+use maestro_protocol::{Deltas, ProblemCode, Scope, SessionId, WatchQuery};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{handshake::server::create_response_with_body, protocol::Role},
@@ -45,18 +46,22 @@ pub(in crate::server::routes) async fn watch(
     State(registry): State<Registry>,
     State(lifetime): State<Lifetime>,
     caller: Caller,
+    places: Places,
     PathId(id): PathId,
     RawQuery(query): RawQuery,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let view = view(validate::watch(query.as_deref().unwrap_or_default())?);
-    let feed = ask(&registry, &caller.scope, id, async |session| socket::feed(session, view).await).await?;
+    let feed = ask(&registry, &caller.account, id, async |session| socket::feed(session, view).await).await?;
     let not_upgrade = |error| {
         let detail = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {error}");
         ApiError::new(ProblemCode::InvalidRequest, detail)
     };
     let response = create_response_with_body(&request, Body::empty).map_err(not_upgrade)?;
-    let sight = if caller.peer.standing == Standing::Owner { Sight::Full } else { Sight::NoNonce };
+    let sight = match caller.scope() {
+        Scope::Person => Sight::Full,
+        Scope::Agent => Sight::NoNonce,
+    };
     let upgrade = hyper::upgrade::on(&mut request);
     let tasks = lifetime.tasks.clone();
     drop(tasks.spawn(async move {
@@ -70,7 +75,7 @@ pub(in crate::server::routes) async fn watch(
             Err(error) => tracing::debug!(%error, "a connection broke off before it was a WebSocket"),
         }
         // The connection's place is free only now.
-        drop(caller);
+        drop(places);
     }));
     Ok(response)
 }
