@@ -69,12 +69,6 @@ impl FromRef<App> for Folds {
     }
 }
 
-impl FromRef<App> for Lifetime {
-    fn from_ref(app: &App) -> Self {
-        app.lifetime.clone()
-    }
-}
-
 /// Asks a session something. An actor that ended while the command waited has a successor, which is asked once.
 pub(super) async fn ask<T, F>(
     registry: &Registry,

@@ -1,7 +1,6 @@
 use crate::{
-    registry::Registry,
     server::{
-        app::{Lifetime, PathId, ask},
+        app::{App, PathId, ask},
         caller::Caller,
         peer::Places,
         problem::ApiError,
@@ -43,8 +42,7 @@ use tokio_tungstenite::{
     ))
 )]
 pub(in crate::server::routes) async fn watch(
-    State(registry): State<Registry>,
-    State(lifetime): State<Lifetime>,
+    State(App { registry, lifetime, .. }): State<App>,
     caller: Caller,
     places: Places,
     PathId(id): PathId,
