@@ -22,11 +22,18 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 /// Notes that may wait for the disk. More come only while it stands still; they are counted.
 const WAITING: usize = 1024;
+
+/// How long a reader waits for the newest entries.
+const WRITING_TIME: Duration = Duration::from_secs(2);
 
 /// Entries of a page, unless its query says otherwise, and the most.
 const LIMIT: usize = 100;
@@ -44,6 +51,8 @@ struct Note {
 #[derive(Debug)]
 enum Word {
     Note(Note),
+    /// Say when what was noted before is written, or will not be.
+    Tell(oneshot::Sender<()>),
     /// Write what was noted before, and end.
     End,
 }
@@ -99,6 +108,21 @@ impl Audit {
         let note = Note { at: self.clock.now(), account: account.into(), event };
         if self.words.try_send(Word::Note(note)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until what was noted before is written, so that a reader sees what it has just done. A disk that stands still
+    /// is not waited for.
+    pub(crate) async fn written(&self) {
+        let (told, written) = oneshot::channel();
+        let asking = async {
+            if self.words.send(Word::Tell(told)).await.is_ok() {
+                // A thread that ends drops the question, and then there is nothing to wait for.
+                drop(written.await);
+            }
+        };
+        if timeout(WRITING_TIME, asking).await.is_err() {
+            tracing::warn!("The audit log is read without its newest entries: the disk takes long");
         }
     }
 

@@ -92,29 +92,39 @@ pub(super) fn serve(mut file: AuditFile, mut words: Receiver<Word>, lost: &Atomi
     let mut is_refused = false;
     let mut ends = false;
     while !ends && let Some(first) = words.blocking_recv() {
-        let mut batch = Vec::new();
+        let (mut batch, mut asking) = (Vec::new(), Vec::new());
         let mut next = Some(first);
         while let Some(word) = next {
             match word {
                 Word::Note(note) => batch.extend(pace.admit(note)),
+                Word::Tell(told) => asking.push(told),
                 Word::End => ends = true,
             }
             next = if ends || batch.len() == BATCH { None } else { words.try_recv().ok() };
         }
-        let Some(last) = batch.last() else { continue };
-        let missing = pace.take_left_out() + lost.swap(0, Ordering::Relaxed);
-        let told =
-            (missing > 0).then(|| Note { event: AuditEvent::LeftOut { count: missing }, ..last.clone() });
-        let count = batch.len() as u64;
-        match file.append(told.into_iter().chain(batch).collect()) {
-            Ok(()) => is_refused = false,
-            Err(error) => {
-                pace.leave_out(missing + count);
-                if !std::mem::replace(&mut is_refused, true) {
-                    tracing::error!(
-                        "The audit log cannot be written, its entries are counted meanwhile: {error}"
-                    );
-                }
+        write(&mut file, batch, &mut pace, lost, &mut is_refused);
+        for told in asking {
+            if told.send(()).is_err() {
+                tracing::trace!("A reader of the audit log left before its newest entries were written");
+            }
+        }
+    }
+}
+
+/// Writes a batch, with the count of what is missing before it.
+fn write(file: &mut AuditFile, batch: Vec<Note>, pace: &mut Pace, lost: &AtomicU64, is_refused: &mut bool) {
+    let Some(last) = batch.last() else { return };
+    let missing = pace.take_left_out() + lost.swap(0, Ordering::Relaxed);
+    let told = (missing > 0).then(|| Note { event: AuditEvent::LeftOut { count: missing }, ..last.clone() });
+    let count = batch.len() as u64;
+    match file.append(told.into_iter().chain(batch).collect()) {
+        Ok(()) => *is_refused = false,
+        Err(error) => {
+            pace.leave_out(missing + count);
+            if !std::mem::replace(is_refused, true) {
+                tracing::error!(
+                    "The audit log cannot be written, its entries are counted meanwhile: {error}"
+                );
             }
         }
     }

@@ -23,6 +23,7 @@ pub(in crate::server::routes) async fn read(
     RawQuery(query): RawQuery,
 ) -> Result<Json<AuditPage>, ApiError> {
     let query = validate::audit(query.as_deref().unwrap_or_default())?;
+    audit.written().await;
     let page = tokio::task::spawn_blocking(move || audit.page(caller.account.email(), query)).await;
     Ok(Json(page.map_err(ApiError::internal)?.map_err(ApiError::internal)?))
 }

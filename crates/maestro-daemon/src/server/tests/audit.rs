@@ -71,11 +71,7 @@ async fn a_page_of_the_log_can_be_asked_for() {
         api.audit.note("other@localhost", AuditEvent::DaemonEnded);
     }
     let numbers = |page: &AuditPage| page.entries.iter().map(|entry| entry.number).collect::<Vec<_>>();
-    let mut page = api.audit_page("").await;
-    while page.entries.len() < 3 {
-        tokio::task::yield_now().await;
-        page = api.audit_page("").await;
-    }
+    let page = api.audit_page("").await;
     assert_eq!(
         (numbers(&page), page.before),
         (vec![1, 3, 5], None),
