@@ -1,8 +1,18 @@
 //! What `/proc` says about processes.
 
 use rustix::process::Pid;
-use std::{fs, io, path::PathBuf};
+use std::{fs, io, path::PathBuf, thread, time::Duration};
 use uuid::Uuid;
+
+/// How often, and how far apart, a process is looked at that is becoming another program. On a machine with nothing to
+/// spare that takes milliseconds.
+const BETWEEN_PROGRAMS_TRIES: usize = 50;
+/// The same once it has arguments: then it has an environment, too, unless it was started without one.
+const BARE_TRIES: usize = 3;
+const BETWEEN_PROGRAMS_PAUSE: Duration = Duration::from_millis(1);
+
+/// The flag of a kernel thread in field 9 of `/proc/<pid>/stat` (`include/linux/sched.h`).
+const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// One process for as long as the machine runs: a pid may come back, but not with the same start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,8 +55,37 @@ pub(crate) fn stat(pid: Pid) -> io::Result<Stat> {
     }
 }
 
+/// The environment with which a process was started. A process that is just becoming another program (`execve(2)`) has
+/// none for a moment, also right after it was spawned: the kernel lets the parent go on before it has set the new one up.
+/// That moment is waited out, so that no process seems to have shed what it carries.
 pub(crate) fn environ(pid: Pid) -> io::Result<Vec<u8>> {
-    fs::read(file(pid, "environ"))
+    let (mut without_arguments, mut with_arguments) = (BETWEEN_PROGRAMS_TRIES, BARE_TRIES);
+    loop {
+        let environ = fs::read(file(pid, "environ"))?;
+        if !environ.is_empty() || !fs::read(file(pid, "stat")).is_ok_and(|text| is_program(&text)) {
+            return Ok(environ);
+        }
+        // The arguments are set up just before the environment.
+        let has_arguments = command_line(pid).is_ok_and(|line| !line.is_empty());
+        let tries = if has_arguments { &mut with_arguments } else { &mut without_arguments };
+        if *tries == 0 {
+            return Ok(environ);
+        }
+        *tries -= 1;
+        thread::sleep(BETWEEN_PROGRAMS_PAUSE);
+    }
+}
+
+/// Whether a stat line is that of a process that runs, or will run, a program.
+fn is_program(text: &[u8]) -> bool {
+    let fields = || {
+        let close = text.iter().rposition(|byte| *byte == b')')?;
+        let mut rest = std::str::from_utf8(&text[close + 1..]).ok()?.split_ascii_whitespace();
+        // The state is field 3, the flags are field 9.
+        let (state, flags) = (rest.next()?, rest.nth(5)?.parse::<u32>().ok()?);
+        Some(!matches!(state, "Z" | "X") && flags & PF_KTHREAD == 0)
+    };
+    fields().unwrap_or(false)
 }
 
 /// The arguments, NUL-terminated each.
@@ -88,6 +127,7 @@ pub(crate) fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     fn check(head: &str, expect: Option<(i32, i32, u64)>) {
         let text = format!("{head} 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 8899 100 200");
@@ -106,6 +146,28 @@ mod tests {
         check("x (sh) S 3", None);
         assert_eq!(parse_stat(b"12 (sh) S 3 1 1 0"), None);
         assert_eq!(parse_stat(b""), None);
+    }
+
+    #[test]
+    fn a_process_has_its_environment_from_its_first_moment() {
+        for _ in 0..300 {
+            let mut child = Command::new("/bin/sleep").arg("9").env_clear().env("MARK", "x").spawn().unwrap();
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+            assert_eq!(environ(pid).unwrap(), b"MARK=x\0");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_runs_no_program_is_not_waited_for() {
+        let check = |line: &str, expect: bool| assert_eq!(is_program(line.as_bytes()), expect, "{line}");
+        check("12 (sh) S 3 1 1 0 -1 4194560 1 2", true);
+        check("12 (a) Z 9 (b)) R 3 1 1 0 -1 0 1 2", true);
+        check("12 (sh) Z 3 1 1 0 -1 4194560 1 2", false);
+        check("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0", false);
+        check("12 (sh) S 3", false);
+        check("", false);
     }
 
     #[test]
