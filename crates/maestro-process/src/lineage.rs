@@ -8,7 +8,7 @@
 use crate::{
     marker::Marker,
     procfs::{self, Stat},
-    sweep::is_guard,
+    sweep::is_guard_line,
     sys,
 };
 use maestro_protocol::SessionId;
@@ -47,8 +47,18 @@ impl Lineage {
 
     /// Where the process with this pid, now, comes from.
     pub fn of(pid: u32) -> Self {
-        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Self::UNKNOWN };
-        (0..WALKS).find_map(|_| walk(pid)).unwrap_or(Self::UNKNOWN)
+        Self::look(pid).unwrap_or(Self::UNKNOWN)
+    }
+
+    /// As [`Lineage::of`]; an error says that this process lacks what it needs to look, such as open files.
+    fn look(pid: u32) -> io::Result<Self> {
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(Self::UNKNOWN) };
+        for _ in 0..WALKS {
+            if let Some(lineage) = walk(pid)? {
+                return Ok(lineage);
+            }
+        }
+        Ok(Self::UNKNOWN)
     }
 
     /// Whether it is an agent's.
@@ -97,7 +107,7 @@ pub fn of_handle(pidfd: BorrowedFd<'_>) -> io::Result<Lineage> {
     };
     // Negative: ended and reaped. Zero: outside of this pid namespace, so nothing is known.
     let Ok(pid @ 1..) = u32::try_from(pid) else { return Ok(Lineage::UNKNOWN) };
-    let lineage = Lineage::of(pid);
+    let lineage = Lineage::look(pid)?;
     // Only if the process still lives was it the one with that pid all the time.
     let ended = poll(&mut [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)], Some(&Timespec::default()))? > 0;
     Ok(if ended { Lineage::UNKNOWN } else { lineage })
@@ -121,12 +131,14 @@ enum Guard {
 }
 
 impl Evidence {
-    fn see(&mut self, pid: Pid) {
-        let marker = procfs::environ(pid).ok().and_then(|environ| Marker::find(&environ));
-        if is_guard(pid) {
+    fn see(&mut self, pid: Pid) -> io::Result<()> {
+        let environ = seen(procfs::environ(pid))?;
+        let marker = environ.and_then(|environ| Marker::find(&environ));
+        if seen(procfs::command_line(pid))?.is_some_and(|line| is_guard_line(&line)) {
             self.guard = marker.map_or(Guard::Unmarked, Guard::Of);
         }
         self.marked = self.marked.or(marker);
+        Ok(())
     }
 
     fn lineage(&self) -> Lineage {
@@ -140,32 +152,45 @@ impl Evidence {
     }
 }
 
-/// `None`: the parents changed while they were followed.
-fn walk(pid: Pid) -> Option<Lineage> {
-    let Ok(mut process) = procfs::stat(pid) else { return Some(Lineage::UNKNOWN) };
-    let mut evidence = Evidence::default();
-    for _ in 0..GENERATIONS {
-        evidence.see(process.identity.pid);
-        let Some(parent) = process.parent else { return Some(evidence.lineage()) };
-        // What is above this process says nothing of which of its own guards this was.
-        if parent == getpid() && evidence.guard != Guard::None {
-            return still(process).then(|| evidence.lineage());
+/// What can be seen of a process: nothing, if it is gone or another user's. That this process has no open file left, or
+/// no memory, says nothing about the other one and is an error.
+fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            Ok(None)
         }
-        let above = procfs::stat(parent);
-        // A child that still names its parent had it all the time, so `above` is the parent and not somebody
-        // who got its pid.
-        if !still(process) {
-            return None;
-        }
-        match above {
-            Ok(above) => process = above,
-            // The parent lives but is hidden: another user's, which no guard above could be.
-            Err(_) => return Some(evidence.lineage()),
-        }
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(error) => Err(error),
     }
-    Some(Lineage::UNKNOWN)
 }
 
-fn still(process: Stat) -> bool {
-    procfs::stat(process.identity.pid).is_ok_and(|now| now == process)
+/// `None`: the parents changed while they were followed.
+fn walk(pid: Pid) -> io::Result<Option<Lineage>> {
+    let Some(mut process) = seen(procfs::stat(pid))? else { return Ok(Some(Lineage::UNKNOWN)) };
+    let mut evidence = Evidence::default();
+    for _ in 0..GENERATIONS {
+        evidence.see(process.identity.pid)?;
+        let Some(parent) = process.parent else { return Ok(Some(evidence.lineage())) };
+        // What is above this process says nothing of which of its own guards this was.
+        if parent == getpid() && evidence.guard != Guard::None {
+            return Ok(still(process)?.then(|| evidence.lineage()));
+        }
+        let above = seen(procfs::stat(parent))?;
+        // A child that still names its parent had it all the time, so `above` is the parent and not somebody
+        // who got its pid.
+        if !still(process)? {
+            return Ok(None);
+        }
+        match above {
+            Some(above) => process = above,
+            // The parent lives but is hidden: another user's, which no guard above could be.
+            None => return Ok(Some(evidence.lineage())),
+        }
+    }
+    Ok(Some(Lineage::UNKNOWN))
+}
+
+fn still(process: Stat) -> io::Result<bool> {
+    Ok(seen(procfs::stat(process.identity.pid))? == Some(process))
 }

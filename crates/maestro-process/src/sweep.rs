@@ -165,7 +165,11 @@ impl Sweep {
 }
 
 /// Whether this process runs as a guard.
-pub(crate) fn is_guard(pid: Pid) -> bool {
-    procfs::command_line(pid)
-        .is_ok_and(|line| line.split(|byte| *byte == 0).nth(1) == Some(GUARD_ARG.as_bytes()))
+fn is_guard(pid: Pid) -> bool {
+    procfs::command_line(pid).is_ok_and(|line| is_guard_line(&line))
+}
+
+/// Whether these are a guard's arguments, NUL-terminated each.
+pub(crate) fn is_guard_line(line: &[u8]) -> bool {
+    line.split(|byte| *byte == 0).nth(1) == Some(GUARD_ARG.as_bytes())
 }

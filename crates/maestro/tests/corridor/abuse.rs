@@ -1,13 +1,10 @@
-//! Clients that break the rules of their protocols, and a daemon that runs out of open files.
+//! Clients that break the rules of their protocol.
 
 use crate::stage::{LIMIT, Outcome, Stage, turns};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::{
-    error::Error,
     io::{self, Read as _, Write as _},
     os::unix::net::UnixStream,
     path::Path,
-    time::{Duration, Instant},
 };
 
 /// What a socket of RFC 6455 is asked for.
@@ -91,32 +88,5 @@ async fn a_socket_whose_client_breaks_the_rules_is_closed_with_the_reason() -> O
     check("many crumbs, then a farewell", [crumbs, whole(0x88, b"\x03\xe8")].concat(), Some(1000)).await?;
 
     assert_eq!(stage.turn("go").await?, "end_turn", "nobody else noticed");
-    Ok(())
-}
-
-/// The daemon may open only so many more files.
-fn allow_files(stage: &Stage, files: Option<u64>) -> Result<(), Box<dyn Error>> {
-    let pid = stage.daemon.pid().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
-    prlimit(pid, Resource::Nofile, Rlimit { current: files.or(maximum), maximum })?;
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_storm_of_connections_without_files_for_them_passes() -> Outcome {
-    let mut stage = Stage::open(turns(|turn| turn.chunk("well").end_turn())).await?;
-    allow_files(&stage, Some(64))?;
-    let storm: Vec<UnixStream> =
-        (0..200).map_while(|_| UnixStream::connect(stage.daemon.socket()).ok()).collect();
-    assert!(storm.len() > 64, "{} connections", storm.len());
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(stage.daemon.pid().is_some(), "it goes on");
-    drop(storm);
-    let over = Instant::now();
-    assert_eq!(stage.turn("go").await?, "end_turn");
-    assert!(over.elapsed() < LIMIT / 2, "{:?}", over.elapsed());
-
-    assert!(stage.daemon.log().contains("a connection could not be accepted"), "it ran out of them");
-    allow_files(&stage, None)?;
     Ok(())
 }
